@@ -23,7 +23,7 @@ class Describe(Protocol):
         """Return the target of a chip; ``tf32`` permits rounding f32 operands of products to tf32.
 
         Raises:
-            TargetError: if there is no such chip, or it has no tf32.
+            TargetError: if there is no such chip, or if ``tf32`` is true and the chip has no tf32.
         """
         ...
 
@@ -51,8 +51,8 @@ def find_gpu(target: str) -> GpuTarget:
     """Return the GPU that a target names, such as ``nvvm``, ``nvvm:sm_90`` or ``nvvm:sm_90+tf32``.
 
     Raises:
-        OptionError: if there is no such family.
-        TargetError: if the chip is unknown or too old.
+        OptionError: if the text before the colon is no family of GPUs, or the text is malformed.
+        TargetError: if the chip is unknown or too old, or has no tf32 but ``+tf32`` is given.
     """
     kind, colon, rest = target.partition(":")
     chip, plus, feature = rest.partition("+")

@@ -1,4 +1,4 @@
-"""Converts between a pass's fields and its options, as in ``candidates=3 policy=wavefront``."""
+"""Converts passes to and from the text of their options, such as ``rows=3 policy=wavefront``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-annotate-regions`: each operation that a code generator supports becomes a region."""
+"""`rtask-annotate-regions`: marks composites and operations as regions of code generators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-apply-costs`: gives each `rtask.kernel` the seconds that a cost function predicts."""
+"""`rtask-apply-costs`: stores an rTask's predicted time in seconds in each `rtask.kernel`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ class ApplyCosts(Pass):
         check_least(self, 1, "num_veus")
 
     def run(self, module: ir.Module) -> None:
-        """Set the seconds of each ``rtask.kernel`` of a module at the `buffers` stage."""
+        """Set the attribute ``seconds`` of each ``rtask.kernel``: the predicted time of an rTask.
+
+        The module is at the `buffers` stage. If the cost function returns None for an rKernel, its
+        ``rtask.kernel`` stays unchanged.
+        """
         device = find_device(self.device).device(self.num_veus)
         builder = graph_of_operators(module)
         for name, description in described_kernels(module).items():

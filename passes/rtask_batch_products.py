@@ -1,4 +1,4 @@
-"""`rtask-batch-products`: merges products of few rows if they multiply the same weights."""
+"""`rtask-batch-products`: merges matrix products of few rows that have the same right operand."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BatchProducts(Pass):
         check_least(self, 0, "bytes")
 
     def run(self, module: ir.Module) -> None:
-        """Merge the products of the entry function and sort the block topologically.
+        """Merge products of the entry function, and sort the function's operations topologically.
 
         The module stays unchanged if no products can be merged, or if ``device`` reads an element
         of the weights in less time than two multiply-adds take.

@@ -1,4 +1,4 @@
-"""`rtask-block-reductions`: stores four terms of 8-bit sums together, for dot products."""
+"""`rtask-block-reductions`: stores 8-bit factors of four consecutive terms in adjacent bytes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class BlockReductions(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Split a reduction loop of each large 8-bit contraction of the entry function by four.
+        """Split a reduction loop of each large 8-bit contraction into blocks of four iterations.
 
-        The data is reshaped, and the layout of the weights changes.
+        The contractions are those of the entry function. Their data operands are reshaped, and the
+        layout of their weights changes.
         """
         weights = DerivedWeights(module)
         for op in list(entry_block(module).operations):
@@ -54,9 +55,9 @@ def _is_large(found: ByteProduct) -> bool:
 
 
 def _block(found: ByteProduct, weights: DerivedWeights) -> None:
-    """Split the reduction loop of ``found`` that indexes the data's innermost dimension by four.
+    """Split the reduction loop of ``found`` that indexes the data operand's innermost dimension.
 
-    The new loop over four terms becomes the last loop of the contraction.
+    Each block has four iterations. The loop over them becomes the last loop of the contraction.
     """
     op, operation = found.op, found.op.op.operation
     blocks = -(-op.extents[found.inner] // TERMS)
@@ -73,9 +74,9 @@ def _block(found: ByteProduct, weights: DerivedWeights) -> None:
 
 
 def _blocked_data(value: ir.Value, blocks: int) -> ir.Value:
-    """Emit a reshape of the data from ``[..., n]`` to ``[..., blocks, 4]``; return its result.
+    """Reshape a contraction's data operand from ``[..., n]`` to ``[..., blocks, 4]``; return it.
 
-    If n is less than ``4 * blocks``, the data is padded with zeros first.
+    If n is less than ``4 * blocks``, the operand is padded with zeros first.
     """
     shape = shape_of(value)
     last = len(shape) - 1

@@ -100,10 +100,10 @@ class _Weight:
 
 
 def _find_weight(computation: Computation, constant: set[int], width: int) -> _Weight | None:
-    """Return the weights of the function's first contraction with more than ``width`` channels.
+    """Return the weights of the first contraction with more than ``width`` output channels.
 
-    ``constant`` contains the indices of the arguments with values that are known at compile time.
-    Return None if no contraction has such weights.
+    ``constant`` contains the indices of the arguments of ``computation`` that are known at compile
+    time. Contractions with other weights are left out. Return None if there is no contraction.
     """
     arguments: list[ir.Value] = list(computation.block.arguments)
     known = {arguments[number]: number for number in constant}
@@ -237,7 +237,7 @@ def _rewrite_call(
 ) -> None:
     """Replace an rOperator by one that reads its weights in panels.
 
-    ``split`` names the dimensions of the other operands and of the results that become two
+    ``split`` lists dimensions of the other operands and of the results that are split into two
     dimensions. The users of the old results read views with the old shapes.
     """
     with ir.InsertionPoint(call), call.location:

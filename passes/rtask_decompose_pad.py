@@ -32,7 +32,10 @@ class DecomposePad(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Replace each ``tensor.pad`` of a constant by concatenations of its source with strips."""
+        """Replace each ``tensor.pad`` that pads with a constant by concatenations.
+
+        They concatenate the padding's source with strips, which an rOperator fills.
+        """
         outliner = Outliner(module)
         for op in list(entry_block(module).operations):
             pad = find_constant_pad(op)

@@ -1,4 +1,4 @@
-"""`rtask-distribute-activations`: applies activation functions to a concatenation's operands."""
+"""`rtask-distribute-activations`: applies activation functions before concatenations, not after."""
 
 from __future__ import annotations
 

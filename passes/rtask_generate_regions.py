@@ -79,7 +79,7 @@ class GenerateRegions(Pass):
 
 @dataclass(frozen=True)
 class _Outlined:
-    """A region: its function, its description for the code generator, and its total cost."""
+    """A region: its function, its description for the code generator, and its cost as one rTask."""
 
     function: ir.OpView
     region: Region

@@ -1,4 +1,4 @@
-"""`rtask-hoist-zero-points`: subtracts zero points from sums of 8-bit products, not from terms."""
+"""`rtask-hoist-zero-points`: subtracts zero points from sums of byte products, not from factors."""
 
 from __future__ import annotations
 

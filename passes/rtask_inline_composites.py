@@ -1,4 +1,4 @@
-"""`rtask-inline-composites`: inlines composites in regions, so that this compiler compiles them."""
+"""`rtask-inline-composites`: replaces calls of composites in regions by the composites' bodies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ class InlineComposites(Pass):
     name: ClassVar[str] = "rtask-inline-composites"
 
     def run(self, module: ir.Module) -> None:
-        """Inline composites' calls in functions with ``rtask.codegen``; erase the composites."""
+        """Inline calls of composites in the functions with ``rtask.codegen``, which are regions.
+
+        Then erase the composites' functions.
+        """
         private = [function for function in functions(module) if is_private(function)]
         composites = {
             symbol_name(function): function

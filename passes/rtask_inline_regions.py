@@ -1,4 +1,7 @@
-"""`rtask-inline-regions`: inlines regions, so that this compiler compiles them."""
+"""`rtask-inline-regions`: replaces calls of regions by the regions' bodies.
+
+This compiler, not a code generator, then compiles the operations of the bodies.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`rtask-insert-copies`: copies tensors that cannot be computed in the required place."""
+"""`rtask-insert-copies`: copies operands of views, concatenations and returns.
+
+An operand is copied if it cannot be computed in the buffer in which its user needs it.
+"""
 
 from __future__ import annotations
 
@@ -58,10 +61,10 @@ class InsertCopies(Pass):
 
 
 def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
-    """Return the rOperators with generated rKernels, each with its required alignment in bytes.
+    """Return the rOperators with rKernels of code generators, each with its required alignment.
 
-    If an rOperator has several generated rKernels, the alignment is the largest that one of them
-    requires.
+    The alignment is in bytes. If an rOperator has several such rKernels, the alignment is the
+    largest that one of them requires.
     """
     all_alignments = ((symbol_name(f), generated_alignment(f)) for f in functions(module))
     alignments = {name: alignment for name, alignment in all_alignments if alignment is not None}

@@ -153,10 +153,10 @@ def _padded_type(kind: ir.Type, padded: Padded) -> ir.Type:
 
 
 def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Emit an initial tensor of type ``kind``.
+    """Emit an initial tensor of type ``kind`` that replaces the smaller initial tensor ``value``.
 
-    If a fill computes ``value``, the tensor is filled with the same scalar; otherwise the tensor is
-    a ``tensor.empty``.
+    If a fill computes ``value``, the new tensor is filled with the same scalar; otherwise the new
+    tensor is a ``tensor.empty``.
     """
     ranked = ir.RankedTensorType(kind)
     empty = tensor.EmptyOp(list(ranked.shape), ranked.element_type).result

@@ -32,7 +32,7 @@ class RecomputeTemporaries(Pass):
         check_least(self, 1, "growth")
 
     def run(self, module: ir.Module) -> None:
-        """Clone the elementwise operations in every rOperator's function for each reader."""
+        """Clone elementwise operations in every rOperator's function, one clone for each reader."""
         for function in computations(module):
             for region in function.operation.regions:
                 for block in region.blocks:

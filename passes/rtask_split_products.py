@@ -1,4 +1,4 @@
-"""`rtask-split-products`: splits a product by rows if slices read its result in parts."""
+"""`rtask-split-products`: splits a matrix product by rows if slices read its result in parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-split-regions`: cuts regions to fit limits, and dissolves regions that gain too little."""
+"""`rtask-split-regions`: cuts regions that exceed a limit, and dissolves unprofitable regions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SplitRegions(Pass):
     num_veus: int = 1
 
     def check_options(self) -> None:
-        """Raise an OptionError if a limit is negative, or ``num_veus`` below 1."""
+        """Raise an OptionError if ``num_veus`` is below 1 or another number is negative."""
         check_least(self, 0, "operations", "bytes", "values", "min_macs")
         check_least(self, 1, "num_veus")
 

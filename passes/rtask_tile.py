@@ -117,9 +117,9 @@ class Tile(Pass):
     matrix_elements: tuple[str, ...] = ()
 
     def check_options(self) -> None:
-        """Raise an OptionError if a number is too small or ``design`` is not valid.
+        """Raise an OptionError if a numeric option is too small or ``design`` is not valid.
 
-        With a device, only the design ``greedy`` is valid.
+        If ``device`` is given, only the design ``greedy`` is valid.
         """
         check_least(self, 1, "candidates", "num_veus", "work")
         check_least(self, 0, "memory", "enough")
@@ -134,7 +134,7 @@ class Tile(Pass):
             )
 
     def run(self, module: ir.Module) -> None:
-        """Replace each function of rOperators by candidate rKernels and their descriptions."""
+        """Replace each function of an rOperator by candidate rKernels and their descriptions."""
         kernels: dict[str, list[str]] = {}
         device = find_device(self.device).device(self.num_veus) if self.device else None
         goals = aims(self.work, self.enough)

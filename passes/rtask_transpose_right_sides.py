@@ -1,4 +1,4 @@
-"""`rtask-transpose-right-sides`: chooses the faster layout for right operands of products."""
+"""`rtask-transpose-right-sides`: chooses the layout of matrix products' right operands."""
 
 from __future__ import annotations
 
@@ -76,7 +76,11 @@ class TransposeRightSides(Pass):
             raise OptionError(f"{self.name}: width: expected 16 or 32 columns, found {self.width}")
 
     def run(self, module: ir.Module) -> None:
-        """Copy transposed right sides of the entry function's products, or read them directly."""
+        """Change how products of the entry function read their right sides.
+
+        A product reads a new copy in a faster layout, or, if the model makes a transposing copy
+        that does not pay, the source of that copy.
+        """
         weights = {weight.value for weight in constant_arguments(entry_function(module))}
         for op in list(entry_block(module).operations):
             side = find_right_side(Structured(op), weights) if is_generic(op) else None

@@ -280,7 +280,7 @@ class Declared:
         name: name of the option as a Python argument.
         kind: ``str``, ``int``, ``float``, ``bool``, or ``Mapping``.
         may_be_none: whether None is a valid value.
-        option: the metadata.
+        option: the option's default, help text and other metadata.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Tests of the readable form of the `rtask` dialect: round trips, lines, errors and speed."""
+"""Tests of the readable form of the `rtask` dialect: round trips, line numbers, errors, speed."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def stages(name: str) -> dict[str, tuple[str, str, str]]:
 def test_stages_are_read_back(name: str, stage: str) -> None:
     """The readable and the generic form of each stage are read back as the same module.
 
-    The readable form has no generic operation, and its translation keeps the number of lines.
+    The readable form has no operation in generic form. Its translation to the generic form has the
+    same number of lines.
     """
     readable, expected, _ = stages(name)[stage]
     assert not GENERIC.search(readable)
@@ -107,7 +108,10 @@ def test_locations_are_read_back(name: str, stage: str) -> None:
 
 
 def test_names_of_nodes_are_read_back() -> None:
-    """The location of a run is the node's name, with the line of the run inside."""
+    """The location of a ``run`` operation that is read from text has the name of its ONNX node.
+
+    Inside the named location is the line of the operation in the text.
+    """
     readable, _, _ = stages("odd names")["program"]
     module = dialects.parse(readable, context())
     names: list[str] = []
@@ -149,9 +153,9 @@ IN_HEADER = ("kernel", "program", "veu")
 
 
 def program(**attributes: str) -> str:
-    """Return the text of a program with further attributes on some operations.
+    """Return the text of a program in which some operations have further attributes.
 
-    ``attributes`` has the text of an operation's dictionary by a name of ``HOLDERS``.
+    ``attributes`` has the text of these attributes, by the operation's name in ``HOLDERS``.
     """
     texts = {
         holder: f"{' attributes' if holder in IN_HEADER else ''} {{{attributes[holder]}}}"
@@ -201,7 +205,10 @@ def test_further_attributes_survive(values: dict[str, str]) -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_white_space_and_comments_may_stand_between_tokens(data: st.DataObject) -> None:
-    """Text with any white space and comments is read, and translation keeps lines in place."""
+    """Text with white space and comments between tokens is read as the same program.
+
+    Its translation to the generic form has each operation in the same line.
+    """
     tokens = re.findall(r'"[^"]*"|[%@]\w+|memref<4xf32>|rtask\.\w+|func\.func|\w+|\S', program())
     gaps = st.sampled_from([" ", "\n", '  // comment " { rtask.run\n', "\n\n "])
     text = "".join(token + data.draw(gaps) for token in tokens)

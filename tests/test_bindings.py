@@ -1,4 +1,4 @@
-"""Tests of the choice of the package with the MLIR bindings, and of the stubs of the bindings."""
+"""Tests of which package provides the MLIR bindings, and of the type stubs of the bindings."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ def test_operations_need_a_module_around_them() -> None:
 
 
 def rules() -> list[str]:
-    """Return the text of every rule that the verifiers can find broken, without its variables."""
+    """Return the longest constant part of the message of each rule that the verifiers check."""
     found: dict[str, None] = {}
     for file in sorted((ROOT / "dialects" / "rtask").glob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -240,7 +240,10 @@ def rules() -> list[str]:
 
 
 def constant_parts(node: ast.expr) -> list[str]:
-    """Return the longest constant part of each text that an expression can be."""
+    """Return a list with the longest constant part of a string literal or f-string.
+
+    The list is empty for other expressions.
+    """
     if isinstance(node, ast.Constant):
         return [str(node.value)]
     if isinstance(node, ast.JoinedStr):

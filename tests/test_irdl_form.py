@@ -64,7 +64,7 @@ def test_the_tool_prints_the_definition(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def native_tools() -> list[str]:
-    """Return drivers of other projects that are installed here, built from their own MLIR."""
+    """Return paths of installed tools that contain another build of MLIR, such as ``iree-opt``."""
     found = importlib.util.find_spec(PACKAGE)
     folders = [] if found is None else list(found.submodule_search_locations or ())
     beside = [str(path) for f in folders for path in Path(f).glob("_mlir_libs/*-opt")]

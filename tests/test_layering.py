@@ -140,9 +140,10 @@ def test_concepts_of_passes_import_downwards() -> None:
     ("unit", "layers"), [("lowering", BELOW_LOWERING), ("codegens", BELOW_CODEGENS)]
 )
 def test_rooms_import_downwards(unit: str, layers: Sequence[set[str]]) -> None:
-    """Each unit of the lowering and of the code generators imports only units of lower layers.
+    """In the lowering and the code generators, files and folders import from lower layers only.
 
     So neither target depends on the other one, and no integration on another integration.
+    ``unit`` is "lowering" or "codegens", ``layers`` are its layers from the bottom up.
     """
     ranks = {room: rank for rank, layer in enumerate(layers) for room in layer}
     root = PACKAGE / unit
@@ -186,7 +187,7 @@ def test_algorithms_and_runtime_need_numpy_alone(unit: str) -> None:
 
 
 def test_the_checker_imports_nothing_that_it_checks() -> None:
-    """The checker imports only the errors from the rest of the package."""
+    """The checker of artifacts imports only ``errors`` from the other modules of the package."""
     for file in (PACKAGE / "checker").rglob("*.py"):
         assert imported_units(file) <= {"errors"}, file
 

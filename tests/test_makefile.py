@@ -54,7 +54,7 @@ def test_environments_have_the_locked_versions(tmp_path: object) -> None:
 
 
 def test_the_lock_file_is_within_the_ranges() -> None:
-    """The lock file has a version in the range of each requirement, and names no registry."""
+    """The lock file has a version in the range of each requirement, and contains no URL."""
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     assert "://" not in text
     lines = [line for line in text.splitlines() if not line.startswith("#")]

@@ -1,4 +1,4 @@
-"""Names of modules and files that docstrings, comments and documents mention exist."""
+"""Modules and files whose names occur in docstrings, comments and documents exist."""
 
 from __future__ import annotations
 

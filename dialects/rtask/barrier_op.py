@@ -19,7 +19,10 @@ class BarrierOp(RTask.Operation, name="barrier"):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Whether the parent is a vEU and the waits are pairs; emit a diagnostic if not."""
+        """Whether the parent is a vEU, and ``waits`` has an even count of numbers.
+
+        Each pair of numbers is a vEU and an order. A broken rule becomes a diagnostic.
+        """
         return verified(lambda: _check(op.operation))
 
 

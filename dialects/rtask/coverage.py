@@ -1,4 +1,4 @@
-"""Decides from the corners of boxes whether the boxes cover an array exactly once."""
+"""Decides from the corners of boxes whether they cover each element of an array exactly once."""
 
 from __future__ import annotations
 

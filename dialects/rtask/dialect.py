@@ -1,4 +1,4 @@
-"""Defines the class of the `rtask` dialect, the base of every operation's class."""
+"""Defines ``RTask``, the `rtask` dialect; classes of operations derive from ``RTask.Operation``."""
 
 from rammer_mlir.bindings import ext
 

@@ -1,4 +1,4 @@
-"""Finds the functions that define rKernels, and compares their types with operand types."""
+"""Finds the functions of rKernels, and compares their types with those of operands and results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def signature(function: ir.Operation) -> tuple[list[ir.Type], list[ir.Type]]:
 
 
 def is_kernel(function: ir.Operation) -> bool:
-    """Whether a function's first argument has the type ``index``: the rTask's id of an rKernel."""
+    """Whether a function is an rKernel: its first argument is the rTask's id, of type ``index``."""
     inputs, _ = signature(function)
     return bool(inputs) and isinstance(inputs[0], ir.IndexType)
 
@@ -73,10 +73,10 @@ def check_types(
 
 
 def _same_but_offset(one: ir.Type, other: ir.Type) -> bool:
-    """Whether two memref types differ only in the layout's offset or strides of unit dimensions.
+    """Whether two memref types differ at most in the offset and in strides of unit dimensions.
 
-    An rKernel gets a pointer to the memref's first element, so the offset does not matter. Unit
-    dimensions have size 1.
+    Unit dimensions have size 1. The offset does not matter, because an rKernel gets a pointer to
+    the memref's first element.
     """
     if not (isinstance(one, ir.MemRefType) and isinstance(other, ir.MemRefType)):
         return False

@@ -73,9 +73,10 @@ class KernelOp(RTask.Operation, name="kernel"):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Whether counts, function and accesses are valid, and ``writes`` cover each output once.
+        """Whether the attributes are valid, and ``writes`` covers each output element exactly once.
 
-        If not, emit a diagnostic for the first broken rule.
+        The attributes are costs, the name of the rKernel's function, and accesses. If a rule is
+        broken, emit a diagnostic for the first broken rule.
         """
         return verified(lambda: _check(op.operation))
 

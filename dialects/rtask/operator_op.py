@@ -25,9 +25,9 @@ class OperatorOp(MixedTypesOp, name="operator", traits=[BufferEffects]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Whether all values are tensors or all are memrefs, and the rKernels accept their types.
+        """Whether the values are all tensors or all memrefs, and every rKernel accepts their types.
 
-        A broken rule becomes a diagnostic.
+        The values are the operands and results. A broken rule becomes a diagnostic.
         """
         return verified_with_segments(op.operation, _check)
 

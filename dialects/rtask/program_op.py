@@ -24,7 +24,7 @@ class ProgramOp(RTask.Operation, name="program", traits=[ir.NoTerminatorTrait]):
 
     @staticmethod
     def verify_region_invariants(op: ir.OpView) -> bool:
-        """Whether the vEUs are in order and every wait and every ``rtask.run`` is valid.
+        """Whether the vEUs have the ids 0, 1, ... in order, and each run and barrier is valid.
 
         If not, emit a diagnostic. The time is linear in the size of the program.
         """

@@ -33,8 +33,8 @@ _EXAMPLE_HEAD = re.compile(r"// (?P<names>rtask\.[a-z]+(?: rtask\.[a-z]+)*): (?P
 def examples() -> list[str]:
     """Return the examples of the dialect's reference, each the text of an MLIR module.
 
-    Each example begins with a comment of the names of the shown operations, and a title: ``//
-    OPERATION...: TITLE``.
+    Each example begins with a comment ``// OPERATION...: TITLE``, which names the operations that
+    the example shows.
     """
     text = Path(__file__).with_name("examples.mlir").read_text(encoding="utf-8")
     return text.split(_SEPARATOR)

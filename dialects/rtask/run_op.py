@@ -21,7 +21,7 @@ class RunOp(MixedTypesOp, name="run", traits=[BufferEffects]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Whether the parent, ``operator_id``, ``first`` and ``count`` are valid.
+        """Whether the parent is a vEU, and the attributes have valid types and values.
 
         A broken rule becomes a diagnostic.
         """

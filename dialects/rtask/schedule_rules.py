@@ -1,4 +1,4 @@
-"""Checks runs and barriers against the whole rProgram and the module's rKernels."""
+"""Checks rules of runs and barriers that concern the whole rProgram or the module's rKernels."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ class VeuOp(RTask.Operation, name="veu", traits=[ir.NoTerminatorTrait]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Whether the parent operation and the operations inside are valid.
+        """Whether the parent is an rProgram, the id is valid, and runs and barriers are inside.
 
-        A broken rule becomes a diagnostic.
+        No other operations may be inside. A broken rule becomes a diagnostic.
         """
         return verified(lambda: _check(op.operation))
 

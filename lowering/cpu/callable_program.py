@@ -67,7 +67,7 @@ def define_callable(module: ir.Module, name: str, table: CpuTable) -> None:
 
 
 def _make_internal(op: ir.Operation) -> None:
-    """Make a defined function internal; declarations have to stay external."""
+    """Make a function of the LLVM dialect internal, unless it is a declaration without a body."""
     if op.name == "llvm.func" and op.regions[0].blocks:
         op.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
         if "visibility_" in op.attributes:
@@ -126,7 +126,7 @@ def _on_stack(kind: ir.Type, count: int) -> Any:
 
 
 def _table(name: str, numbers: NDArray[np.int32] | NDArray[np.int64]) -> str:
-    """Append ``numbers`` as a constant array with the symbol ``name``; return the symbol."""
+    """Emit a global constant array of ``numbers`` with the symbol ``name``; return the symbol."""
     bits = 8 * numbers.itemsize
     array = numbers if numbers.size else np.zeros(1, numbers.dtype)  # LLVM rejects empty arrays
     kind = ir.Type.parse(f"!llvm.array<{array.size} x i{bits}>")

@@ -97,7 +97,7 @@ class EntryFrame:
         return llvm.LoadOp(self._context.type, address).result
 
     def block(self, *arguments: ir.Type) -> ir.Block:
-        """Append a block with ``arguments`` to the function, before ``leave``; return the block."""
+        """Return a new block before the block ``leave``; its arguments have types ``arguments``."""
         return self.leave.create_before(*arguments)
 
     def buffer(self, slot: Number) -> ir.Value:
@@ -157,7 +157,11 @@ def run_tasks(
     following: ir.Block,
     *values: ir.Value,
 ) -> None:
-    """Emit the same loop as ``EntryFrame.run``; ``counter`` is the address of the step counter."""
+    """Emit a loop that calls ``kernel`` for each rTask of ``span`` and counts the steps.
+
+    ``counter`` is the address of the step counter. The other arguments are those of
+    ``EntryFrame.run``.
+    """
     loop, body = following.create_before(i64(), i64()), following.create_before()
     task, done = loop.arguments
     branch(loop, span.first, span.done)

@@ -96,9 +96,10 @@ def _each_kernel(step: Callable[[Any], None], module: Any) -> None:
 
 
 def _move_globals(module: Any, scratch: Any, kernels: list[Any]) -> None:
-    """Move the ``memref.global`` constants of ``kernels`` from the module to the scratch module.
+    """Move the ``memref.global`` constants of ``kernels`` from ``module`` to ``scratch``.
 
-    Constants that other functions use too are copied.
+    ``scratch`` is the temporary module in which rKernels are lowered. Constants that other
+    functions use too are copied.
     """
     used = {name for kernel in kernels for name in _globals_used(kernel)}
     inside = set(kernels)
@@ -120,7 +121,10 @@ def _move_globals(module: Any, scratch: Any, kernels: list[Any]) -> None:
 
 
 def _move_functions(module: Any, scratch: Any, kernels: list[Any]) -> None:
-    """Move LLVM functions and declarations that ``kernels`` may call to the scratch module."""
+    """Move LLVM functions, and declarations that ``kernels`` may call, to ``scratch``.
+
+    ``scratch`` is the temporary module in which rKernels of ``module`` are lowered.
+    """
     declared = called_functions(module, map(_symbol, kernels)) - set(map(_symbol, kernels))
     for operation in [o.operation for o in module.body.operations]:
         if operation.name == "llvm.func" or (

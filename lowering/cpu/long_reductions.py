@@ -175,7 +175,7 @@ def _loops(map_: ir.AffineMap) -> list[int | None]:
 
 
 def _results_sharing(op: Structured, map_: ir.AffineMap) -> int:
-    """Return how many results of a product depend on the same element of an operand.
+    """Return the count of a product's results that depend on the same element of an operand.
 
     ``map_`` is the indexing map of the operand.
     """

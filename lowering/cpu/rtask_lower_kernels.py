@@ -28,7 +28,11 @@ class LowerKernels(Pass):
     name: ClassVar[str] = "rtask-lower-kernels"
 
     def run(self, module: ir.Module) -> None:
-        """Replace the rKernels of the module, or their bodies, by LLVM functions."""
+        """Replace each rKernel of the module by an LLVM function.
+
+        An rKernel that an ``rtask.kernel`` describes stays, with a body that only calls the LLVM
+        function.
+        """
         described = described_kernels(module)
         kept: dict[str, ir.FunctionType] = {}
         for kernel in find_kernels(module):
@@ -44,7 +48,7 @@ class LowerKernels(Pass):
 
 
 def _define_call(name: str, kind: ir.FunctionType) -> None:
-    """Define rKernel ``name`` of type ``kind`` as a function that calls its LLVM function."""
+    """Define the rKernel ``name`` of type ``kind``, with a body that calls its LLVM function."""
     function = func.FuncOp(name, kind, visibility="private")
     block = function.add_entry_block()
     with ir.InsertionPoint(block):

@@ -102,7 +102,9 @@ class LowerToCpu(Pass):
 
 
 def machine_of(name: str) -> Machine:
-    """Return the processor that a target ``cpu:NAME`` names; this machine's for an empty name.
+    """Return the processor that a target ``cpu:NAME`` names.
+
+    An empty name stands for the processor that this process runs on.
 
     Raises:
         OptionError: if there is no processor of this name.

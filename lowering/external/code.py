@@ -69,7 +69,8 @@ def read_code(module: ir.Module) -> tuple[ForeignCode, ...]:
 def functions_of(external: External) -> tuple[str, ...]:
     """Return the names of an rKernel's linked functions.
 
-    With a state they are ``SYMBOL_open``, ``SYMBOL_run`` and ``SYMBOL_close``, else ``SYMBOL``.
+    The names are ``SYMBOL_open``, ``SYMBOL_run`` and ``SYMBOL_close`` if the rKernel has a state,
+    else there is only ``SYMBOL``.
     """
     if not external.has_state:
         return (external.symbol,)

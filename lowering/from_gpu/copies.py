@@ -21,7 +21,7 @@ def launch_copies(module: ir.Module, host: ir.OpView) -> None:
     A thread of that kernel copies one element.
 
     Raises:
-        OperationError: if a copy has a dynamic size; names the copy.
+        OperationError: if a copy has a dynamic size; the message names the copy.
     """
     block = host.operation.regions[0].blocks[0]
     copies = [each.operation for each in block.operations if each.operation.name == "memref.copy"]

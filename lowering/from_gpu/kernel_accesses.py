@@ -99,7 +99,7 @@ class _Views:
         """Return a memref as a view of an argument; None if it is memory local to a block.
 
         Raises:
-            OperationError: if the memref's origin is unknown; names the operation ``user``.
+            OperationError: if the memref's origin is unknown; the message names ``user``.
         """
         if isinstance(value.owner, ir.Block):
             return self._of_argument(ir.BlockArgument(value), user)

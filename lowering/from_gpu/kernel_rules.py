@@ -22,7 +22,7 @@ def check_kernel(launch: Launch, subgroup: int) -> None:
     ``subgroup`` is the count of lanes of a subgroup that kernels may assume.
 
     Raises:
-        OperationError: if a check fails; names the launch and the operation.
+        OperationError: if a check fails; the message names the launch and the operation.
     """
     blocks = list(launch.kernel.regions[0].blocks)
     if len(blocks) != 1:

@@ -155,7 +155,7 @@ def read_launches(module: ir.Module, host: ir.OpView) -> list[Launch]:
 
     Raises:
         OperationError: if the function has control flow, results, an unsupported launch, or an
-            operation with an unknown effect on memory; names the operation.
+            operation with an unknown effect on memory; the message names the operation.
     """
     reader = _Reader(module)
     blocks = list(host.operation.regions[0].blocks)

@@ -56,7 +56,7 @@ def contiguous_loop(indices: Sequence[ir.AffineExpr]) -> int | None:
 
 
 def is_vector_element(element: ir.Type) -> bool:
-    """Return whether vectors of an element type have the layout of a memref of this type."""
+    """Return whether a vector of an element type is stored like adjacent elements of a memref."""
     if isinstance(element, ir.IntegerType | ir.FloatType):
         return element.width in (8, 16, 32, 64)
     return False

@@ -1,4 +1,4 @@
-"""Emits planned column reductions: wide loads, shuffles, and shared memory."""
+"""Emits column reductions by a plan, with wide loads, shuffles and shared memory."""
 
 from __future__ import annotations
 

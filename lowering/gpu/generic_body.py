@@ -18,7 +18,7 @@ Place: TypeAlias = "tuple[ir.Value, list[ir.Value]]"
 
 
 class Elements(Protocol):
-    """Emits the elements of a body's operands."""
+    """An emitter of the elements of an operation's operands, by loads or from registers."""
 
     def value(self, number: int, point: Point) -> ir.Value:
         """Return the element of operand ``number`` at a point."""

@@ -130,10 +130,10 @@ class Results:
         """Emit the epilogues that follow the reduction; return the values to store.
 
         Args:
-            points: as in ``initial``.
+            points: as in the method ``initial``.
             values: the reduction's result for the first output at each point, including the initial
                 value.
-            along: as in ``initial``.
+            along: as in the method ``initial``.
         """
         for step, taken in self._epilogues:
             values = step.values(points, along, dict.fromkeys(taken, values))
@@ -237,7 +237,11 @@ class _WithRegisters:
     """The elements of a body's operands, some of which are in registers."""
 
     def __init__(self, loads: AdjacentLoads, given: Mapping[int, Sequence[ir.Value]]) -> None:
-        """Use the elements in ``given``, by operand index; load other elements by ``loads``."""
+        """Create a source that takes elements of operands from ``given``, or else loads them.
+
+        ``given`` maps an operand's index to its elements at the adjacent points, in registers;
+        ``loads`` emits the loads.
+        """
         self._loads, self._given = loads, given
         self.shift = 0
 

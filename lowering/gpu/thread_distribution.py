@@ -280,7 +280,10 @@ def _reduce_every(
 
 
 def _reduced_width(generic: Structured, loops: Loops, lanes: int) -> int:
-    """Return how many adjacent elements along the last reduction loop a lane loads by one load."""
+    """Return the count of adjacent elements that a lane loads by one load.
+
+    The elements are adjacent along the last reduction loop.
+    """
     last, total = loops.reduced[-1], loops.num_reduced or 0
     extent = loops.bounds[last]
     users = [n for n, used in enumerate(generic.used_loops[: -generic.num_outputs]) if last in used]
@@ -297,8 +300,8 @@ def _reduced_width(generic: Structured, loops: Loops, lanes: int) -> int:
 def _at_once(generic: Structured, width: int, total: int, threads: int) -> int:
     """Return how many runs of ``width`` elements a thread loads before it uses the elements.
 
-    The runs of ``total`` elements are divided among ``threads`` threads, all with the same count of
-    runs.
+    ``threads`` threads share the runs of ``total`` elements. The result is 1 if any larger count
+    would leave some threads with fewer runs than others.
     """
     most = max(1, _MOST_INSTRUCTIONS // (width * (1 + len(generic.body))))
     fitting = (n for n in _RUNS if n <= most and total % (width * n * threads) == 0)

@@ -1,6 +1,6 @@
-"""Prepares rKernels' memory for native code: stack temporaries, byte booleans, expanded copies.
+"""Prepares rKernels' memory accesses for native code, before vectorization.
 
-The functions run before vectorization.
+Temporaries move to the stack, booleans become bytes, and copies become ``linalg.generic``.
 """
 
 from __future__ import annotations

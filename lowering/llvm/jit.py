@@ -1,4 +1,4 @@
-"""Loads objects of native code into this process, without a linker."""
+"""Loads object files of native code into this process by LLVM's JIT, without a linker."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def load_object(object_file: bytes, *others: bytes) -> Library:
 
 
 def process_defines(symbol: str) -> bool:
-    """Return whether this process, with libc and libm, defines ``symbol`` for loaded code."""
+    """Return whether this process, its libc or its libm defines ``symbol`` for loaded code."""
     with LLVM_LOCK:
         _process_jit()
         return bool(llvm.address_of_symbol(symbol))

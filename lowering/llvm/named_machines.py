@@ -98,9 +98,10 @@ class NamedMachine:
 
     @property
     def lacking(self) -> str:
-        """A requirement of the processor's code that this machine does not meet; empty if none.
+        """The reason why this machine cannot execute code for the processor; empty if it can.
 
-        The text is a part of error messages, such as "a processor with avx2".
+        The text is a part of error messages. It names the processor that the code needs, such as
+        "a processor with avx2".
         """
         if self.architecture != platform.machine():
             return f"a processor of the family {self.architecture}, found {platform.machine()}"
@@ -124,7 +125,7 @@ class NamedMachine:
 
 
 def _features(level: str) -> tuple[_Feature, ...]:
-    """Return the instruction sets of an x86-64 level, including those of all lower levels.
+    """Return the instruction set extensions of an x86-64 level and of all lower levels.
 
     ``level`` is ``x86-64``, ``x86-64-v2``, ``x86-64-v3`` or ``x86-64-v4``.
     """

@@ -102,7 +102,7 @@ class ObjectCompiler:
         self._stop()
 
     def _work(self) -> None:
-        """Compile the next job, if there is one; the executor's threads call this method.
+        """Compile the next job, if there is one; a background thread runs this method once per job.
 
         The job is compiled in a worker process or, without worker processes, in the calling thread.
         """

@@ -1,6 +1,6 @@
-"""Computes the values of placeholders in MLIR text: sizes and field offsets of C structures.
+"""Computes values for placeholders in MLIR text: sizes and field offsets of C structures.
 
-The MLIR text reads these structures.
+The MLIR text defines functions that access the fields of these structures at these offsets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Links external PTX: definitions from it replace the declarations in the program's PTX."""
+"""Links external PTX modules to a program: their definitions replace the program's declarations."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ class PtxModule:
 
     @cached_property
     def functions(self) -> tuple[re.Match[str], ...]:
-        """Matches of ``_FUNCTION``, one for each function or kernel that is declared or defined."""
+        """Matches of the pattern ``_FUNCTION``: one for each declared or defined function.
+
+        A kernel is a function, too.
+        """
         return tuple(_FUNCTION.finditer(self._outside))
 
     @cached_property
@@ -134,7 +137,7 @@ class PtxModule:
             )
 
     def refused(self, expected: str, found: str) -> TargetError:
-        """Return the error for this module with the texts "expected ..." and "found ..."."""
+        """Return the error that this module has ``found`` where ``expected`` is required."""
         return TargetError(f"module '{self.name}': expected {expected}, found {found}; mend it")
 
 

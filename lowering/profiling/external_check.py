@@ -47,7 +47,10 @@ _MARGIN = 4096
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of an argument: all of it, with a margin at each end, and the array between."""
+    """The memory of an argument: ``array`` is the argument, and lies in the middle of ``whole``.
+
+    ``whole`` also has a margin before the array and a margin after the array.
+    """
 
     whole: Array
     array: Array
@@ -89,7 +92,7 @@ class Argument:
         return self.filled_memory(value, byte).array
 
     def filled_memory(self, value: float, byte: int) -> Memory:
-        """Return memory for ``filled`` that also has margins, with the same content."""
+        """Return memory whose array and margins all have the constant content of ``filled``."""
         size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         memory = aligned_bytes(size + 2 * _MARGIN)
         memory[:] = byte
@@ -101,7 +104,7 @@ class Argument:
         return Memory(whole, array)
 
     def random(self, seed: int) -> Array:
-        """Return a dense array of random floats in [-1, 1); of zeros if ``is_float`` is false."""
+        """Return a dense array: random floats in [-1, 1) if ``is_float``, else zeros."""
         array = self.filled(0.0, 0)
         if self.is_float:
             array[...] = np.random.default_rng(seed).uniform(-1, 1, self.shape)
@@ -207,9 +210,10 @@ def _fault_with(
 
 
 def _stray_write(memory: Memory, content: bytes, rtask: int, number: int, *, is_input: bool) -> str:
-    """Return a message if an rTask changed the margins of argument ``number``, or an input.
+    """Return an error message if an rTask wrote memory of an argument by mistake; else "".
 
-    ``content`` has the bytes of ``memory`` before the rTask ran, margins included.
+    An rTask must write neither the margins of argument ``number`` nor, if ``is_input``, the
+    argument itself. ``content`` has the bytes of ``memory`` before the rTask ran, margins included.
     """
     now = memory.whole.tobytes()
     if (now[:_MARGIN], now[-_MARGIN:]) != (content[:_MARGIN], content[-_MARGIN:]):

@@ -147,9 +147,10 @@ class KernelSources:
 
 
 def _weights(module: ir.Module) -> dict[str, tuple[int, ...]]:
-    """Return, for each rKernel, which of its buffers are weights in all rOperators that use it.
+    """Return, for each rKernel, the indices of the buffers that are always weights.
 
-    A buffer is given by its index among the rKernel's buffers.
+    An index counts the rKernel's buffers from 0. A buffer is always a weight if it is a weight in
+    every rOperator that may use the rKernel.
     """
     weights = {weight.value for weight in constant_arguments(entry_function(module))}
     common: dict[str, set[int]] = {}

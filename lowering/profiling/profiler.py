@@ -1,4 +1,4 @@
-"""Measures all rKernels of a module, or takes their times from the cache."""
+"""Annotates the rKernels of a module with times of an rTask, measured or taken from the cache."""
 
 from __future__ import annotations
 

@@ -42,7 +42,11 @@ class ProfileWarning(UserWarning):
 
 
 def default_path() -> Path:
-    """Return the cache's file: ``$RAMMER_PROFILES``, else a file in the user's cache folder."""
+    """Return the path of the file in which measured times are cached by default.
+
+    The path is that in the environment variable ``RAMMER_PROFILES``, or else that of a file in the
+    user's cache folder.
+    """
     named = os.environ.get(ENVIRONMENT)
     if named:
         return Path(named)
@@ -125,9 +129,9 @@ class ProfileStore:
         return None
 
     def _set_aside(self) -> None:
-        """Rename the corrupt file.
+        """Rename the cache's file, which is corrupt, so that the cache starts empty.
 
-        Warn if that fails, for example because another process has already renamed it.
+        Warn if renaming fails, for example because another process has already renamed the file.
         """
         try:
             self.path.replace(self.path.with_name(f"{self.path.name}.corrupt"))

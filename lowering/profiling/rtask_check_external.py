@@ -1,4 +1,4 @@
-"""`rtask-check-external`: compares external rKernels with rKernels of the compiler."""
+"""`rtask-check-external`: compares results of external rKernels with those of our own rKernels."""
 
 from __future__ import annotations
 

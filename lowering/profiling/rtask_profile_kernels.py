@@ -1,4 +1,4 @@
-"""`rtask-profile-kernels`: sets measured times on every `rtask.kernel`."""
+"""`rtask-profile-kernels`: annotates each `rtask.kernel` with the measured times of an rTask."""
 
 from __future__ import annotations
 

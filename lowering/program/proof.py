@@ -1,4 +1,4 @@
-"""Extracts, from a module at the `program` stage, the data from which its schedule is proven."""
+"""Extracts, from a module at the `program` stage, the data that prove its schedule correct."""
 
 from __future__ import annotations
 

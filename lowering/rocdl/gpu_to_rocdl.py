@@ -24,9 +24,9 @@ _PAUSE = "  rocdl.s.sleep 1"
 
 
 def rocdl_steps(chip: str, index_bits: int) -> list[Step]:
-    """Return the passes that lower the gpu dialect for ``chip``, in order.
+    """Return the lowering steps from the gpu dialect to the LLVM and ROCDL dialects, in order.
 
-    ``index_bits`` is the number of bits of an index in the lowered code.
+    ``chip`` is the AMD GPU; ``index_bits`` is the number of bits of an index in the lowered code.
     """
     convert = (
         f"convert-gpu-to-rocdl{{chipset={chip} use-bare-ptr-memref-call-conv=true "

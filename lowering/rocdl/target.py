@@ -34,7 +34,10 @@ class AmdChip:
 
     @property
     def resources(self) -> Multiprocessors:
-        """Resources of the most common board, with 64 KiB of shared memory per compute unit."""
+        """The resources of the most common board with this chip.
+
+        Every chip has 64 KiB of shared memory per compute unit.
+        """
         return Multiprocessors(
             count=self.compute_units,
             threads=self.waves * self.wave_size,

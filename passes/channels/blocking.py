@@ -58,8 +58,8 @@ class SplitLoops:
     def renumber(self, map_: ir.AffineMap) -> list[ir.AffineExpr]:
         """Return the results of an indexing map, as expressions of the new loops.
 
-        In place of a split loop, the expressions use its block loop; the caller adds the point
-        loop.
+        In place of a split loop, the expressions use the loop over blocks. The caller adds the loop
+        over the points (iterations) of a block.
         """
         dims = [ir.AffineExpr.get_dim(self.blocks[loop]) for loop in range(map_.n_dims)]
         renumbered = ir.AffineMap.get(len(self.kinds), 0, dims)
@@ -68,7 +68,10 @@ class SplitLoops:
         return list(ir.AffineMap.get(len(self.kinds), 0, exprs).results)
 
     def point(self, loop: int) -> ir.AffineExpr:
-        """Return the affine expression of the point loop of the old loop ``loop``."""
+        """Return the loop over the points of a block as an affine expression.
+
+        ``loop`` is the old index of the loop that was split into blocks; points are its iterations.
+        """
         return ir.AffineExpr.get_dim(self.points[loop])
 
 
@@ -234,9 +237,10 @@ class ChannelBlocker:
     def _plain_operand(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Return a plain operand with split dimensions, and the new results of its indexing map.
+        """Reshape an operand in the plain layout; also return the results of its new indexing map.
 
-        The operand is a view of ``value``. ``map_`` is its indexing map in the old loops.
+        A dimension along a split loop becomes two dimensions, of blocks and of points. ``value`` is
+        the operand, ``map_`` its indexing map in the old loops.
         """
         shape = shape_of(value)
         if not shape:

@@ -65,7 +65,10 @@ def equal_parts(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
 
 
 class _Dependences:
-    """The dependence graph of an MLIR block's operations, in which each batch becomes a node."""
+    """The dependence graph of an MLIR block's operations.
+
+    At first, each operation is a node. Then the products of each batch become a single node.
+    """
 
     def __init__(self, operations: Sequence[ir.OpView]) -> None:
         numbers = {op.operation: number for number, op in enumerate(operations)}

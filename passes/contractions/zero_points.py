@@ -83,7 +83,8 @@ class ByteFactor:
     def is_padded(self) -> bool:
         """Whether ``views`` contains a padding with zeros.
 
-        The zeros are differences, so they correspond to a padding of ``value`` with its zero point.
+        The padding's zeros are differences, from which the zero point is already subtracted. They
+        correspond to a padding of ``value`` with its zero point.
         """
         return any(view.name == PAD for view in self.views)
 

@@ -122,7 +122,10 @@ class _Reader:
         return first
 
     def problem(self) -> Problem:
-        """Return the design problem of the function, without decisions about its values."""
+        """Return the design problem of the function, in which every value is stored.
+
+        The caller may allow other decisions: to keep a value, or to recompute it in each reader.
+        """
         numbers = range(len(self.operations))
         return Problem(
             tuple(loop for n in numbers for loop in self._loops(n)),

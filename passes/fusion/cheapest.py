@@ -51,12 +51,13 @@ def group_by_cost(block: ir.Block, device: Device, *, launches: bool = False) ->
 
 
 class CheapestGroups:
-    """The search for the groups of a block with the least predicted time."""
+    """Searches for the grouping of a block's operations with the least predicted time."""
 
     def __init__(self, block: ir.Block, device: Device, *, launches: bool = False) -> None:
         """Read the block, which must not change during the search.
 
-        ``launches`` is True if each rOperator is a separate launch on ``device``.
+        The cost model of ``device`` predicts times. ``launches`` is True if each rOperator is a
+        separate launch on the device.
         """
         self._block = block
         self._units = Units(gathers=True)
@@ -67,7 +68,7 @@ class CheapestGroups:
         self.costs = UnitCosts(self._graph, self._units, device, launches=launches)
 
     def groups(self) -> list[Group]:
-        """Return the cheapest groups of the block's operations in a topological order."""
+        """Return the groups with the least predicted time, in a topological order."""
         graph = self._graph
         partition = Partition(graph.sources, graph.readers, self.costs.seconds)
         partition.put(map(Unit, graph.alone))
@@ -165,10 +166,10 @@ class CheapestGroups:
                 yield other
 
     def _is_tree(self, component: Sequence[int]) -> bool:
-        """Whether each operation of a component but the last has one reader, in the component.
+        """Whether the operations of a component form a tree, whose root is the last operation.
 
-        ``component`` lists the numbers of the operations in order. The last operation may have any
-        readers.
+        ``component`` lists the numbers of the operations in order. In a tree, each operation but
+        the last has exactly one reader, which is in the component.
         """
         inside = set(component)
         return all(

@@ -132,7 +132,7 @@ class Units:
         self._used: dict[ir.Operation, list[ir.Value]] = {}
 
     def structured(self, op: ir.OpView) -> Structured:
-        """Return the memoized ``Structured`` of an operation."""
+        """Return the loops, operands and body of an operation as a ``Structured``, memoized."""
         return self._spaces.structured(op)
 
     def kind(self, op: ir.OpView) -> int:

@@ -199,9 +199,10 @@ def _is_recomputed(value: ir.Value) -> bool:
 
 
 def _parts(concat: ir.OpView, whole: Layout) -> list[Layout]:
-    """Return the layout of each operand of a concatenation that is computed in place.
+    """Return the layout of each operand of the concatenation ``concat`` in the result's buffer.
 
-    ``whole`` is the layout of the concatenation's result, of which each operand is a part.
+    The concatenation is computed in place: each operand is a part of the result, whose layout is
+    ``whole``.
     """
     axis = ir.IntegerAttr(concat.operation.attributes["dim"]).value
     parts: list[Layout] = []

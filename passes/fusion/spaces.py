@@ -47,7 +47,10 @@ class FusedSpace:
 
 
 class FusedSpaces:
-    """The memoized ``FusedSpace`` of groups of ``linalg.generic``s in def-before-use order."""
+    """Computes and memoizes a ``FusedSpace`` for each group of ``linalg.generic`` operations.
+
+    The operations of a group are given in def-before-use order.
+    """
 
     def __init__(self, *, gathers: bool = False) -> None:
         """Start with an empty cache.
@@ -61,7 +64,10 @@ class FusedSpaces:
         self._known: dict[_Pattern, FusedSpace | None] = {}
 
     def of(self, operations: Sequence[ir.OpView]) -> FusedSpace | None:
-        """Return the ``FusedSpace`` of a group; None if its loops cannot be tiled together."""
+        """Return the parallelism, memory and work of a group of operations as a ``FusedSpace``.
+
+        Return None if the loops of the operations cannot be tiled together.
+        """
         pattern = self._pattern(operations)
         if pattern not in self._known:
             read = [self._read(op)[1] for op in operations]
@@ -70,7 +76,7 @@ class FusedSpaces:
         return self._known[pattern]
 
     def structured(self, op: ir.OpView) -> Structured:
-        """Return the memoized ``Structured`` of an operation."""
+        """Return the loops, operands and body of an operation as a ``Structured``, memoized."""
         return self._read(op)[1]
 
     def kind(self, op: ir.OpView) -> int:
@@ -96,7 +102,10 @@ class FusedSpaces:
         return tuple(found)
 
     def _read(self, op: ir.OpView) -> tuple[int, Structured]:
-        """Return the number of an operation's pattern, and its ``Structured``, both memoized."""
+        """Return an operation's kind and its ``Structured``, both memoized.
+
+        The kind is a number that is equal for operations with equal loops, types and arithmetic.
+        """
         operation = op.operation
         if operation not in self._structured:
             structured = Structured(op)

@@ -1,4 +1,4 @@
-"""Evaluates the body of an operation on known numbers."""
+"""Evaluates the body of a ``linalg.generic`` for given numbers, of which some may be unknown."""
 
 from __future__ import annotations
 

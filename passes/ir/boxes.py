@@ -110,7 +110,10 @@ class PanelIndex:
 
 
 def panel_index(expr: ir.AffineExpr) -> PanelIndex | None:
-    """Return the ``PanelIndex`` of an index expression; None for any other expression."""
+    """Return the loop and the panel width of ``loop floordiv width`` or ``loop mod width``.
+
+    Return None for any other expression, and if ``width`` is not in ``PANEL_WIDTHS``.
+    """
     if not isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr):
         return None
     if not isinstance(expr.lhs, ir.AffineDimExpr):

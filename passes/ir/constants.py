@@ -72,7 +72,8 @@ class ConstantArgument:
     def steps(self) -> list[Step]:
         """The steps, in order, that compute the argument from the stored value; may be empty.
 
-        Reshapes and transposes alternate; a matrix or a sum may take the place of a transpose.
+        Each second step, from the first, is a reshape. The steps between are transposes, products
+        with a matrix, or sums.
         """
         if PACK not in self.attributes:
             return []

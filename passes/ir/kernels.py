@@ -1,4 +1,4 @@
-"""Finds and emits descriptions of rKernels (``rtask.kernel``), and sets measured times on them."""
+"""Finds and emits descriptions of rKernels (``rtask.kernel``), and sets times of rTasks in them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Contains the parts of `rtask-legalize`: rewrites of foreign IR, and the rules of legal IR."""
+"""Contains the parts of `rtask-legalize`: rewrites of other compilers' IR, and the final checks."""

@@ -62,12 +62,12 @@ class _Number:
 
     @property
     def length(self) -> ir.Value:
-        """Emit the absolute value divided by ``large``: a number from 1 to the root of 2."""
+        """Emit |x + yi| divided by ``large``, which is max(|x|, |y|): from 1 to sqrt(2)."""
         return math.sqrt(arith.addf(_constant(self.x, 1.0), arith.mulf(self.ratio, self.ratio)))
 
 
 def _root(z: _Number) -> tuple[ir.Value, ir.Value]:
-    """Emit the real and the imaginary part of the square root with a real part of at least 0."""
+    """Emit the real and the imaginary part of sqrt(z), the root whose real part is at least 0."""
     x, y = z.x, z.y
     zero, half, infinity = _constant(x, 0.0), _constant(x, 0.5), _constant(x, inf)
     root = arith.select(z.is_zero, zero, arith.select(z.is_infinite, infinity, _larger_root(z)))
@@ -83,7 +83,10 @@ def _root(z: _Number) -> tuple[ir.Value, ir.Value]:
 
 
 def _larger_root(z: _Number) -> ir.Value:
-    """Emit sqrt((|x| + |z|) / 2), the larger part of a finite root, apart from its sign."""
+    """Emit sqrt((|x| + |z|) / 2): of the two parts of sqrt(z), the larger absolute value.
+
+    ``x`` is the real part of ``z``. The result is valid only if ``z`` is finite and not 0.
+    """
     # A factor of sqrt(large) is taken out, so that nothing overflows.
     share = arith.divf(math.absf(z.x), z.large)
     factor = math.sqrt(arith.mulf(_constant(z.x, 0.5), arith.addf(share, z.length)))
@@ -91,7 +94,7 @@ def _larger_root(z: _Number) -> ir.Value:
 
 
 def _inverse_root(z: _Number) -> tuple[ir.Value, ir.Value]:
-    """Emit the parts of 1 over the square root: the root's conjugate over |z|."""
+    """Emit the real and the imaginary part of 1 / sqrt(z), computed as conj(sqrt(z)) / |z|."""
     zero = _constant(z.x, 0.0)
     real, imaginary = _root(z)
 
@@ -104,7 +107,7 @@ def _inverse_root(z: _Number) -> tuple[ir.Value, ir.Value]:
 
 
 def _logarithm(z: _Number) -> tuple[ir.Value, ir.Value]:
-    """Emit the logarithm of the absolute value, and the angle from -pi to pi."""
+    """Emit the real and the imaginary part of log(z): log(|z|), and the angle from -pi to pi."""
     one, half = _constant(z.x, 1.0), _constant(z.x, 0.5)
     of_ratio = math.log1p(arith.mulf(z.ratio, z.ratio))
     far = arith.addf(math.log(z.large), arith.mulf(half, of_ratio))

@@ -1,4 +1,4 @@
-"""Gives elementwise loop nests that read their destination a new destination.
+"""Gives a new destination to each elementwise loop nest that reads its destination.
 
 The old destination becomes an input of the nest. Otherwise MLIR's elementwise fusion could fuse the
 nest into a consumer with additional loops, and each iteration of the additional loops would read

@@ -48,7 +48,7 @@ class CacheTraffic:
     repeated: int
 
     def saved(self, chunks: int) -> int:
-        """Return the bytes of traffic that ``chunks`` chunks save.
+        """Return the bytes of traffic that the computation of the chain in ``chunks`` chunks saves.
 
         Intermediates are then neither written to memory nor read from it, but each chunk reads the
         repeated operands again.

@@ -76,7 +76,7 @@ def _on_axes(axes: Sequence[int | None], part: tuple[int, int]) -> Parts:
 
 
 def _used(op: ir.OpView, parts: Parts) -> list[tuple[ir.Value, Cut]]:
-    """Return pairs of a result and its part, without the results whose part is None."""
+    """Return the results of ``op`` whose part in ``parts`` is not None, each with this part."""
     return [(r, cut) for r, cut in zip(op.results, parts, strict=True) if cut is not None]
 
 
@@ -84,7 +84,10 @@ class ChunkedChains:
     """Finds chains of rOperators of an entry block that can be computed in chunks."""
 
     def __init__(self, block: ir.Block, functions: CutFunctions, fixed: set[ir.Operation]) -> None:
-        """Read a block; operations in ``fixed`` belong to no chain."""
+        """Read a block; operations in ``fixed`` belong to no chain.
+
+        ``functions`` creates the functions that compute chunks.
+        """
         self._functions, self._fixed = functions, fixed
         self._operations = list(block.operations)
         self._place = {op.operation: n for n, op in enumerate(self._operations)}
@@ -245,7 +248,7 @@ def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Pa
 
 
 def _add(parts: dict[ir.Value, Cut | None], op: ir.OpView, needed: Needed) -> None:
-    """Add to ``parts`` the part in ``needed`` of each operand of operation ``op``.
+    """Add the parts ``needed`` of the operands of operation ``op`` to ``parts``, one per operand.
 
     A value that already has a part gets the smallest interval that contains both parts. A value
     that is needed whole, or along two dimensions, gets None.

@@ -142,9 +142,10 @@ def _live_in_chunks(read: OperatorSteps, chain: ChunkedChain) -> list[int]:
 
 
 def _in_chunks(read: OperatorSteps, chain: ChunkedChain) -> tuple[Steps, list[int]]:
-    """Return the sequence of steps if the rOperators of ``chain`` are computed in chunks.
+    """Return the executions of rOperators in order if ``chain`` is computed in chunks.
 
-    The second result has, for each step, the index in ``read.operators`` of the executed rOperator.
+    Each execution is a step. The second result has, for each step, the index in ``read.operators``
+    of the executed rOperator.
     """
     number = {op.operation: n for n, op in enumerate(read.operators)}
     inside = [number[op.operation] for op in chain.operators]

@@ -1,4 +1,4 @@
-"""Estimates the cost of an operator on a device from its loops, before tiling."""
+"""Estimates the cost of an operator on a device from the operator's loops, before tiling."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class LoopNest:
     operations: int
 
     def cost(self, tiling: Tiling) -> TileCost:
-        """Return the scalar operations of an rTask, and the bytes that it accesses.
+        """Return the counts of scalar operations and of accessed bytes of an rTask.
 
         ``tiling`` lists the tile size of each parallel loop.
         """

@@ -42,9 +42,10 @@ def affine_of(found: Range, *, is_symmetric: bool = False) -> Affine:
 
 
 def _scale(extent: float, steps: int) -> float:
-    """Return the scale with which ``steps`` steps cover the real interval length ``extent``.
+    """Return the scale with which ``steps`` steps between integers cover a range of real numbers.
 
-    The scale is rounded to f32, and is at least ``TINIEST``.
+    ``extent`` is the length of the range. The scale is rounded to f32, and is at least
+    ``TINIEST``.
     """
     return float(np.float32(max(extent / steps, TINIEST)))
 

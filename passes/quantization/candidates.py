@@ -105,7 +105,10 @@ class _Constants:
     )
 
     def add(self, kind: ir.Type, array: Array) -> ir.Value:
-        """Return an argument of the entry function, of type ``kind``, whose value is ``array``."""
+        """Return the argument of the entry function that has type ``kind`` and the value ``array``.
+
+        If there is none, append an argument.
+        """
         key = str(kind), array.tobytes()
         if key not in self.known:
             attributes = {

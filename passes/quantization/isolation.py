@@ -1,4 +1,7 @@
-"""Reduces a program to its quantized regions, whose operands become inputs."""
+"""Reduces a program to calls of its quantized regions.
+
+The operands of these calls become inputs of the program.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def isolate_candidates(
 
 
 def _erase_unused(block: ir.Block) -> None:
-    """Erase the operations of a block whose results have no uses, except the terminator.
+    """Erase the operations of a block, except the terminator, if their results have no uses.
 
     Calls are erased too, because calls of regions have no side effects.
     """

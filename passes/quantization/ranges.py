@@ -1,4 +1,8 @@
-"""Chooses ranges of values from histograms: by extremes, percentiles or least divergence."""
+"""Chooses the range of a tensor's values to quantize, from a histogram of the values.
+
+The range is that of the extremes, that of percentiles, or the one whose quantization diverges least
+from the histogram.
+"""
 
 from __future__ import annotations
 

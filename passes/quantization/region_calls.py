@@ -1,4 +1,4 @@
-"""Finds the calls of regions; clones, renames and calls their functions with other results."""
+"""Finds the calls of regions in a program; clones regions' functions and changes their results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RegionCall:
 
 
 def region_calls(module: ir.Module, codegens: Collection[str]) -> list[RegionCall]:
-    """Return the calls of regions whose code generator is in ``codegens``, in order."""
+    """Return the calls of regions whose code generator is in ``codegens``, in program order."""
     regions = {
         symbol_name(each): each
         for each in functions(module)

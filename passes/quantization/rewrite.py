@@ -83,7 +83,7 @@ class RegionRewrite:
     )
 
     def run(self) -> None:
-        """Replace all contractions of the block, and erase the operations that become dead."""
+        """Replace all contractions of the region, and erase the operations that become unused."""
         for ranges in self.ranges:
             # Match again: the results of earlier contractions have been replaced.
             contraction = next(contractions_of(self.block))
@@ -224,10 +224,10 @@ class RegionRewrite:
 
 
 def _half(ranges: FactorRanges, weight: Array | None) -> ir.Type:
-    """Return f16, or bf16 if a factor has values beyond the largest finite f16.
+    """Return the 16-bit type to which both factors of a contraction are cast, f16 or bf16.
 
-    ``ranges`` are the factors' value ranges; ``weight`` has the elements of a factor that is a
-    weight.
+    The type is bf16 if a factor has values beyond the largest finite f16. ``ranges`` are the
+    factors' value ranges; ``weight`` has the elements of a factor that is a weight.
     """
     largest = 0.0 if weight is None else float(np.abs(weight).max(initial=0.0))
     for found in ranges:
@@ -238,7 +238,7 @@ def _half(ranges: FactorRanges, weight: Array | None) -> ir.Type:
 
 @dataclass(frozen=True)
 class _Activation:
-    """The i8 tensor of a factor, with its scale and zero point."""
+    """An activation that a contraction multiplies, as an i8 tensor with a scale and zero point."""
 
     value: ir.Value
     affine: Affine | DynamicAffine

@@ -1,4 +1,8 @@
-"""Changes a program to return the inputs and results of its regions and of their contractions."""
+"""Replaces a program's outputs by values of its regions, which calibration observes.
+
+The values are the operands and results of the calls of regions, and the tensors that the
+contractions inside the regions multiply.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +90,7 @@ class _Program:
 
     Attributes:
         module: the program.
-        arrays: the weights by index of the entry function's argument.
+        arrays: the array of each weight, by the index of the entry function's argument.
         outputs: maps each returned value to the index of its output.
     """
 

@@ -1,1 +1,5 @@
-"""Forms regions for foreign code generators: reads, matches, merges and splits operations."""
+"""Forms regions of operations for foreign code generators.
+
+The modules recognize the meaning of operations, match composites, and combine operations into
+regions.
+"""

@@ -85,7 +85,7 @@ class Codegen(Protocol):
         ...
 
     def supports(self, reading: Reading) -> bool:
-        """Whether the code generator can generate code for a single operation."""
+        """Whether the code generator can generate code for the single operation of a reading."""
         ...
 
     def limits(self) -> Limits:

@@ -63,7 +63,7 @@ def read_contraction(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _read_product(op: Structured, weights: Weights) -> Reading | None:
-    """Return the reading of a matrix product, possibly batched, None for any other contraction.
+    """Return the reading of a matrix product, which may be batched; None for any other contraction.
 
     Batch dimensions have to be the leading dimensions of all operands.
     """
@@ -166,9 +166,10 @@ def _read_convolution(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _axes(op: Structured) -> tuple[int, list[Axis]] | None:
-    """Return the index of a convolution's batch loop, and the spatial axes in the image's order.
+    """Return the index of a convolution's batch loop, and the spatial axes.
 
-    Return None if the contraction is no convolution.
+    The axes are in the order of the image's dimensions. Return None if the contraction is no
+    convolution.
     """
     image, kernel = op.maps[0], set(op.used_loops[1])
     batch = plain_dim(image.results[0]) if len(image.results) else None

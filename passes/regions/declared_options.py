@@ -1,4 +1,4 @@
-"""Collects the options that code generators and engines declare, and checks given values."""
+"""Collects the options that code generators and engines declare, and checks the users' values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from rammer_mlir.programs.module_options import ModuleOption, text_of
 
 
 def declared_by(owner: object) -> tuple[ModuleOption, ...]:
-    """Return the member ``options`` of a code generator or an engine; empty without this member."""
+    """Return the options that a code generator or an engine declares in its member ``options``.
+
+    The result is empty if ``owner`` has no such member.
+    """
     return tuple(getattr(owner, "options", ()))
 
 

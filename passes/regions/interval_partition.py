@@ -100,7 +100,7 @@ def _intervals(last: Sequence[Interval | None]) -> list[Interval]:
     """Return the intervals of the best cut of all operations, in order.
 
     ``last[n]`` is the last interval of the best cut of the first ``n`` operations; ``last[0]`` is
-    None.
+    None. The best cut has the fewest operations outside of fitting intervals, then the least cost.
     """
     intervals: list[Interval] = []
     end = len(last) - 1

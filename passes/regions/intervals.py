@@ -1,4 +1,4 @@
-"""Computes the sizes of all intervals of consecutive units.
+"""Computes the bytes, and the count of inputs and outputs, of all intervals of consecutive units.
 
 Each interval is a candidate for a region. A unit is a composite, or a single operation with the
 operations of its reading.
@@ -102,8 +102,8 @@ class _Intervals:
     def append(self, at: int, unit: Unit, limits: Limits) -> None:
         """Extend all intervals by ``unit``, which has index ``at`` in the sequence.
 
-        Raise ``first`` until the interval from ``first`` to ``at`` is within the limits on
-        operations and bytes, or contains only ``unit``.
+        Increase the index ``first`` until the interval of the units ``first`` to ``at`` is within
+        the limits on operations and bytes, or contains only ``unit``.
         """
         inputs = set(unit.inputs)
         for value, size in unit.num_bytes.items():
@@ -134,10 +134,10 @@ class _Intervals:
                 self._cross(slice(self.first, self._made[value] + 1), -size, -1)
 
     def _cross(self, begins: slice, size: int, values: int) -> None:
-        """Add to the size and the count of the inputs and outputs of some intervals.
+        """Change the total bytes and the count of the inputs and outputs of some intervals.
 
         Args:
-            begins: the units at which these intervals begin.
+            begins: the indices of the first units of these intervals.
             size: bytes to add; negative to subtract.
             values: count of inputs and outputs to add; negative to subtract.
         """

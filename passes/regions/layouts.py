@@ -107,8 +107,9 @@ class Exchange:
     def of_call(self, call: ir.Operation) -> Layouts:
         """Return the blocked layouts of a region call's operands and results.
 
-        An operand counts if the region supports blocks for it and its producer can store blocks. A
-        result counts if the region supports blocks for it and a reader can load blocks.
+        An operand is included if the region supports blocks for it and the operand's producer can
+        store blocks. A result is included if the region supports blocks for it and a reader of the
+        result can load blocks.
         """
         may = self.layouts[call]
         return Layouts(

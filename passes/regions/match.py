@@ -1,4 +1,4 @@
-"""Defines an accepted match of a pattern: its readings, and the operands bound to wildcards.
+"""Defines a match of a pattern: the matched readings, and the operands bound to wildcards.
 
 A wildcard is a pattern of any value, with or without a name. A match binds the name to the operand
 that the wildcard matches.

@@ -172,7 +172,7 @@ def _has(reading: Reading, attributes: Mapping[str, object]) -> bool:
 
 
 def _orders(reading: Reading) -> Iterator[Sequence[Operand]]:
-    """Yield the orders of a reading's inputs that give the same result, the actual order first."""
+    """Yield the orders of a reading's inputs that give the same result, that of the IR first."""
     yield reading.inputs
     if len(reading.inputs) == 2 and reading.kind in COMMUTATIVE:
         yield reading.inputs[::-1]

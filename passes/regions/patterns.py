@@ -30,7 +30,7 @@ class Pattern:
     """
 
     def optional(self, step: Step) -> Pattern:
-        """Return a pattern of a value of this pattern, or of an operation on such a value.
+        """Return a pattern that matches a value of this pattern, or an operation on such a value.
 
         Args:
             step: function from the pattern of the operation's operand to the pattern of the

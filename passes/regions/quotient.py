@@ -30,7 +30,7 @@ class Quotient:
         """Start with one node for each original node.
 
         Args:
-            sources: the nodes that each node reads from, all with smaller numbers.
+            sources: for each original node, the nodes that it reads from, with smaller numbers.
         """
         count = len(sources)
         self._sources = [set(found) for found in sources]

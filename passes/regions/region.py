@@ -1,4 +1,4 @@
-"""Defines the description of a region for its code generator, and the generated code."""
+"""Defines a region's description, which a code generator receives, and the code that it returns."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Layouts:
     outputs: Mapping[int, int] = field(default_factory=dict[int, int])
 
     def __post_init__(self) -> None:
-        """Raise an OptionError if a key (an index) or a dimension is no integer."""
+        """Raise an OptionError if ``inputs`` or ``outputs`` do not map integers to integers."""
         for given in vars(self).values():
             if not _are_dimensions(given):
                 raise OptionError(
@@ -101,7 +101,7 @@ class Layouts:
                 )
 
     def __bool__(self) -> bool:
-        """Whether any value may be stored in blocks."""
+        """Whether the code generator supports blocks for any input or output of the region."""
         return bool(self.inputs or self.outputs)
 
 

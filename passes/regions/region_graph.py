@@ -74,7 +74,7 @@ class RegionGraph:
         A key is the region's mark: the code generator's name and the region's number.
 
         Raises:
-            OperationError: if a region number has several code generators.
+            OperationError: if regions of different code generators have the same number.
         """
         found: dict[Mark, list[int]] = {}
         numbers: dict[int, Mark] = {}

@@ -13,7 +13,7 @@ _OWN = "rtask."
 def standalone(module: ir.Module, function: ir.OpView) -> ir.Module:
     """Return a module that contains only a public copy of a region's function.
 
-    Composites are inlined; attributes of this project are removed.
+    Composites are inlined; attributes of the rtask dialect are removed.
     """
     composites = {
         symbol_name(each): each
@@ -36,7 +36,7 @@ def region_text(alone: ir.Module) -> str:
 
 
 def _strip(op: ir.Operation) -> None:
-    """Erase this project's attributes of an operation and of its nested operations."""
+    """Erase the rtask dialect's attributes of an operation and of its nested operations."""
     for name in [each for each in op.attributes if each.startswith(_OWN)]:
         del op.attributes[name]
     for region in op.regions:

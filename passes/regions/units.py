@@ -1,6 +1,7 @@
-"""Divides a block into units: composites, and single operations with their readings' operations.
+"""Divides a block into units: a unit is a composite, or all operations of a reading.
 
-Constants, empty tensors and fills are not units, because every user gets a copy.
+An operation without a reading is a unit. Constants, empty tensors and fills are not units, because
+every user gets a copy.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Unit:
 
     @property
     def macs(self) -> int:
-        """The number of multiply-accumulates."""
+        """The number of multiply-accumulates of the unit."""
         return sum(reading.macs for reading in self.readings)
 
     @cached_property
@@ -98,7 +99,10 @@ def _is_in(value: ir.Value, inside: Collection[ir.Operation]) -> bool:
 
 
 def is_used_outside(value: ir.Value, inside: Collection[ir.Operation]) -> bool:
-    """Whether ``value`` has a user that is not in, or nested in an operation of, ``inside``."""
+    """Whether ``value`` has a user outside of the operations ``inside``.
+
+    A user that is nested in one of these operations is not outside.
+    """
     return any(_enclosing(use.owner.operation, value) not in inside for use in value.uses)
 
 

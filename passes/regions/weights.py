@@ -25,7 +25,7 @@ def weights_of(module: ir.Module) -> Weights:
 
 
 def operand_of(value: ir.Value, weights: Weights) -> Operand:
-    """Return a value as an operand of a reading; ``weights`` count as constants."""
+    """Return a description of a value as a reading's operand; ``weights`` count as constants."""
     kind = value.type
     element = kind.element_type if isinstance(kind, ir.RankedTensorType) else kind
     return Operand(value, tuple(shape_of(value)), str(element), _is_known(value, weights))

@@ -134,7 +134,7 @@ class _TileBuilder:
         return sizes
 
     def _offset(self, expr: ir.AffineExpr) -> Size:
-        """Return an offset: an integer if ``expr`` is constant, else an SSA value of type index.
+        """Return the value of an offset: an int if ``expr`` is constant, else an SSA index value.
 
         ``expr`` is an expression of the rTask id ``d0``. The SSA value is emitted once for each
         expression.

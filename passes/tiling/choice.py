@@ -46,11 +46,11 @@ class Aim:
     memory: int = 0
 
     def is_met(self, cost: TileCost) -> bool:
-        """Whether an rTask of this cost meets all targets: operations, bytes and memory."""
+        """Whether an rTask of this cost meets all targets and accesses at most ``memory`` bytes."""
         return cost.operations <= self.operations and self.fits_bytes_and_memory(cost)
 
     def fits_bytes_and_memory(self, cost: TileCost) -> bool:
-        """Whether an rTask of this cost meets the targets ``num_bytes`` and ``memory``."""
+        """Whether an rTask of this cost meets the target ``num_bytes`` and the limit ``memory``."""
         return cost.num_bytes <= self.num_bytes and self.fits_memory(cost)
 
     def fits_memory(self, cost: TileCost) -> bool:
@@ -134,7 +134,7 @@ CONTIGUOUS_MINIMUM = 32
 
 @dataclass(frozen=True)
 class TileCost:
-    """The cost of a full rTask: its scalar ``operations``, and the bytes that it accesses."""
+    """The cost of a full-size rTask: its scalar ``operations``, and the bytes that it accesses."""
 
     operations: int
     num_bytes: int

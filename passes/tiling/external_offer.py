@@ -1,4 +1,4 @@
-"""Builds offers of rKernels whose code is C, LLVM IR, an object file, PTX or CUDA."""
+"""Builds the modules by which providers offer rKernels in C, LLVM IR, object code, PTX or CUDA."""
 
 from __future__ import annotations
 

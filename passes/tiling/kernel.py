@@ -35,10 +35,10 @@ from rammer_mlir.passes.tiling.space import TileSpace, analyze, is_free
 
 @dataclass(frozen=True)
 class Touch:
-    """The box of an rKernel's argument that an rTask accesses.
+    """The box that an rTask accesses in an argument of its rKernel.
 
-    ``argument`` is the index of the argument: inputs first, then outputs. The rTask id does not
-    count.
+    ``argument`` is the index of the argument: inputs first, then outputs. The rKernel's first
+    argument, the rTask id, is not counted.
     """
 
     argument: int
@@ -53,7 +53,7 @@ class Computation:
 
     @cached_property
     def block(self) -> ir.Block:
-        """The block that is the function's body."""
+        """The only block of the function."""
         return self.function.operation.regions[0].blocks[0]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Rejects too large tensors and too many rTasks early in a compilation."""
+"""Rejects rOperators with too large tensors or too many rTasks, early in a compilation."""
 
 from __future__ import annotations
 

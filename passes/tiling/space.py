@@ -220,7 +220,7 @@ def _walks_panels(op: Structured, loop: int) -> bool:
 
 
 def _can_cut(op: Structured, loop: int) -> bool:
-    """Whether a parallel loop can be cut so that a tile of it accesses a box of each operand.
+    """Whether a parallel loop can be cut into tiles, each of which accesses a box of each operand.
 
     This does not hold if the loop indexes a constant of the IR, which is kept whole so that it can
     be folded.

@@ -40,11 +40,11 @@ class DerivedWeights:
         return value in self._weights
 
     def reshape(self, weight: ir.Value, shape: Sequence[int]) -> ir.Value:
-        """Return an argument with the elements of ``weight`` in the shape ``shape``."""
+        """Return the entry function's argument for ``weight`` reshaped to ``shape``."""
         return self._derive(weight, [list(shape)], shape)
 
     def multiply(self, weight: ir.Value, matrix: Matrix) -> ir.Value:
-        """Return an argument that is ``matrix @ weight``.
+        """Return the entry function's argument for the derived weight ``matrix @ weight``.
 
         The product sums over the first dimension of ``weight``.
         """
@@ -52,9 +52,9 @@ class DerivedWeights:
         return self._derive(weight, [before, matrix], [len(matrix), *before[1:]])
 
     def sum(self, weight: ir.Value, *, is_unsigned: bool) -> ir.Value:
-        """Return an argument with the sums of an i8 weight along its first dimension, in i32.
+        """Return the entry function's argument for sums of an i8 weight along its first dimension.
 
-        ``is_unsigned`` tells whether the elements of the weight are unsigned.
+        The sums are i32. ``is_unsigned`` tells whether the elements of the weight are unsigned.
         """
         before = shape_of(weight)
         steps: list[Step] = [before, "ui8" if is_unsigned else "si8"]
@@ -63,7 +63,7 @@ class DerivedWeights:
     def transpose(
         self, weight: ir.Value, permutation: Sequence[int], shape: Sequence[int] | None = None
     ) -> ir.Value:
-        """Return an argument that is ``weight`` with permuted dimensions.
+        """Return the entry function's argument for ``weight`` with permuted dimensions.
 
         If ``shape`` is given, the weight is reshaped to it first.
         """
@@ -73,7 +73,7 @@ class DerivedWeights:
         )
 
     def join(self, parts: Sequence[WeightPart]) -> ir.Value:
-        """Return an argument that concatenates weights along dimension 0.
+        """Return the entry function's argument for weights that are concatenated along dimension 0.
 
         Each of ``parts`` describes a weight, and the zeros with which the weight is padded first.
         """
@@ -85,7 +85,10 @@ class DerivedWeights:
         return value
 
     def pad(self, weight: ir.Value, size: Sequence[int]) -> ir.Value:
-        """Return an argument that is ``weight`` with zeros appended up to the shape ``size``."""
+        """Return the entry function's argument for ``weight`` padded to the shape ``size``.
+
+        Zeros are appended along each dimension.
+        """
         key = (weight, ("padded", *size))
         if key not in self._derived:
             shape = shape_of(weight)

@@ -160,7 +160,7 @@ def cycles(sizes: Sizes, form: Form) -> float:
 
 
 def _strip_bytes(sizes: Sizes, outputs: int) -> int:
-    """Return the bytes of a strip, a row of tiles: of its transformed tiles and of its sums.
+    """Return the bytes of a strip's transformed tiles and sums; a strip is a row of tiles.
 
     Sums are the products of transformed tiles and weights, summed over the channels. A tile has
     ``outputs`` rows and columns of results.

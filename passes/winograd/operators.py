@@ -1,4 +1,8 @@
-"""Replaces a convolution by one or three rOperators of Winograd's minimal filtering."""
+"""Replaces a convolution by one or three rOperators of Winograd's minimal filtering.
+
+The steps are: transform the image, multiply it by the weights, and transform the sums back. One
+rOperator does all steps, or each step is an rOperator.
+"""
 
 from __future__ import annotations
 

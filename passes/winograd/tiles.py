@@ -1,4 +1,7 @@
-"""Views images and results as whole tiles of m x m elements."""
+"""Emits views of images and of convolution results as tiles, and pads them to whole tiles.
+
+A tile has m x m elements.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure the compile cost of a model, and its latency compared with other implementations."""
+"""Measure the cost of compiling a model, and its latency in this compiler and in other runtimes."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Result:
         return found[0] if found else None
 
     def work(self, threads: int) -> Work | None:
-        """Return the work of the program that the first policy made for ``threads`` vEUs.
+        """Return the work of the program that the first requested policy made for ``threads`` vEUs.
 
         The work is the program's floating-point operations, bytes and waiting time. The result is
         None if the program was not measured.
@@ -183,7 +183,8 @@ class _Measuring:
     def measure(self, threads: int) -> None:
         """Time all contenders with ``threads`` threads, and store their latencies.
 
-        Also store the work of the first policy's program: its operations, bytes and waiting time.
+        Also store the work (operations, bytes and waiting time) of the program that the first
+        requested policy made.
         """
         with ExitStack() as stack:
             lanes = self._open_all(stack, threads)

@@ -96,7 +96,11 @@ class Tail:
 
     @classmethod
     def of(cls, name: str, busy: int, samples: Sequence[float], worst: float) -> Tail:
-        """Return the quantiles of ``samples``: the seconds of at least two runs of ``name``."""
+        """Return the quantiles of ``samples``, the seconds of at least two runs of ``name``.
+
+        ``name`` is a contender, which ran beside ``busy`` spinning processes. ``worst`` is its
+        largest error divided by the tolerance.
+        """
         cuts = statistics.quantiles(samples, n=100, method="inclusive")
         return cls(name, busy, cuts[49], cuts[89], cuts[98], len(samples), worst)
 

@@ -1,4 +1,4 @@
-"""Run a function in a child process, to free its memory afterwards and to survive its crash."""
+"""Run a function in a child process: its memory is freed, and its crash does not end the caller."""
 
 from __future__ import annotations
 

@@ -97,7 +97,9 @@ class Lane:
     def call(
         self, function: Callable[[Contender, Feeds], _Result], timeout: float = 600
     ) -> _Result:
-        """Return ``function(contender, feeds)``, computed in the process.
+        """Return ``function(contender, feeds)``, computed in the child process.
+
+        ``feeds`` are the inputs that were given to the constructor.
 
         Raises:
             TargetError: if the call fails, or takes longer than ``timeout`` seconds.

@@ -139,7 +139,10 @@ def measure(path: Path) -> dict[str, float]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure each kind of model at each size, and print a table."""
+    """Import models of each kind and size, and print a table of time and memory; return 0.
+
+    Of the kind "weights", only the first size is imported.
+    """
     parser = argparse.ArgumentParser(description="Time and memory of importing large models.")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--nodes", nargs="+", type=int, default=[5_000, 20_000, 100_000])

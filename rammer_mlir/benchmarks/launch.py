@@ -53,7 +53,7 @@ class LaunchTime:
     run: float
 
     def __str__(self) -> str:
-        """Return both times in one line of text."""
+        """Return the times of a launch through ctypes and by ``Executable.run`` as text."""
         return (
             f"{self.num_veus} vEUs: native launch {self.native:.2f} us, "
             f"Executable.run {self.run:.2f} us"

@@ -125,7 +125,7 @@ def worst_kernels(work: Work, roofline: Roofline) -> tuple[KernelLimit, ...]:
 
 
 def limits(results: Iterable[Result], rooflines: Iterable[Roofline]) -> list[Limit]:
-    """Return the lower bounds of every measured program.
+    """Return the lower bounds of the time of every measured program.
 
     Programs without a roofline for their number of vEUs are left out.
     """

@@ -240,7 +240,10 @@ def total_error(predicted: OperatorSeconds, measured: OperatorSeconds) -> float:
 
 
 def prediction_table(predictions: Iterable[Prediction]) -> str:
-    """Return a table with a row per program, and the mean absolute errors over all programs."""
+    """Return a table of predicted and measured times with a row per program, and a summary.
+
+    The summary has the mean, median and largest error of the predictions over all programs.
+    """
     rows = [["model", "threads", "operators", "measured ms", "profiled ms", "error", "per operator",
              "median operator", "modelled ms", "error", "per operator"]]  # fmt: skip
     found = list(predictions)

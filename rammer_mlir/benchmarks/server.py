@@ -203,7 +203,10 @@ def measure_server(request: ServerRequest, opens: Mapping[str, Open] | None = No
 def _loads(
     request: ServerRequest, lanes: Mapping[str, Lane], clients: int, expected: Feeds
 ) -> list[Load]:
-    """Return the measurements of all contenders with ``clients`` clients."""
+    """Return the measurements of all contenders with ``clients`` clients.
+
+    The outputs of each contender are compared with ``expected``, the outputs of ONNX Runtime.
+    """
     served = partial(serve, clients=clients, seconds=request.budget / ROUNDS)
     rounds = [{name: lane.call(served) for name, lane in lanes.items()} for _ in range(ROUNDS)]
     found: list[Load] = []

@@ -87,7 +87,7 @@ def _feed_process(
 
 
 class _Tester:
-    """A process that runs tests one after the other; a message names the next test."""
+    """A process that runs tests one after the other; each message to the process names a test."""
 
     def __init__(self, make_check: MakeCheck) -> None:
         context = multiprocessing.get_context("spawn")

@@ -1,4 +1,7 @@
-"""Prove an artifact's schedules from the file alone, without executing them (docs/program.md)."""
+"""Prove that an artifact's schedules are correct, from the file alone (docs/program.md).
+
+The proof executes nothing of the artifact.
+"""
 
 import os
 import time

@@ -45,7 +45,7 @@ def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0)
 
     Raises:
         ArtifactError: if an element is not an integer from ``low`` to ``end - 1``; the message
-            names the values ``what``.
+            begins with ``what``, a name for the values.
     """
     found = list(values)
     if set(map(type, found)) - {int} or (found and not low <= min(found) <= max(found) < end):
@@ -163,10 +163,10 @@ class Artifact:
         return np.stack((starts(self._buffers)[found[:, 0]] + found[:, 1], found[:, 2]), axis=1)
 
     def _read_values(self, values: Sequence[Any]) -> None:
-        """Read the values of ``proof.json``; check that each lies in a buffer of its kind.
+        """Read the values of ``proof.json``; check that each value lies in a buffer of its kind.
 
-        A value that is an input, output or updated input must fill its buffer. Each output must
-        have a value.
+        The kinds are input, output, updated input, constant and intermediate. A value of one of the
+        first three kinds must fill its buffer. Each output must have a value.
         """
         self.values, kind = [str(v[0])[:80] for v in values], np.array([str(v[1]) for v in values])
         misplaced = np.array([BASE[name] != base for _, name, (base, _, _), _ in values])
@@ -267,9 +267,9 @@ class Artifact:
 
 
 def artifacts(file: zipfile.ZipFile) -> Iterator[Artifact]:
-    """Yield all programs of a file.
+    """Yield all programs of an artifact's zip file.
 
-    The manifest has the folder of each program's members in the zip file.
+    The manifest in the file names the folder of each program's members.
 
     Raises:
         ArtifactError: if the file has another format, or a version that is not supported.

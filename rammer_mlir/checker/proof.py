@@ -1,4 +1,8 @@
-"""Check the rules of ``docs/program.md``: execute records symbolically, then compare bytes."""
+"""Check that an artifact's programs obey the rules of ``docs/program.md``.
+
+The records of the vEUs are executed symbolically, which gives the order of the rTasks. Then the
+ranges of bytes that rTasks read and write are compared, to find conflicts that have no order.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence

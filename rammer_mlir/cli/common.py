@@ -51,7 +51,7 @@ class ArgumentParser(argparse.ArgumentParser):
     """Returns the last paragraph of the help, which is expensive to compute."""
 
     def format_help(self) -> str:
-        """Return the help text, with the names from ``describe_names`` as the last paragraph."""
+        """Return the help text; ``describe_names``, if it is set, returns the last paragraph."""
         if self.describe_names is not None:
             self.epilog = self.describe_names()
         return super().format_help()

@@ -72,9 +72,9 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
 
 
 def _names() -> Mapping[str, Callable[[], Sequence[str]]]:
-    """Return functions that list the names that the shell offers as completions.
+    """Return, for each tool argument whose values are names, a function that lists these names.
 
-    The keys are the tool arguments whose values are names, such as ``policy``.
+    The keys are arguments, such as ``policy``. The shell offers the names as completions.
     """
     from rammer_mlir.compiler.backends.registry import backend_names
     from rammer_mlir.compiler.stage_names import KNOWN_STAGES

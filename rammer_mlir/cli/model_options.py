@@ -336,7 +336,10 @@ def parse_dims(options: list[str]) -> dict[str, tuple[int, ...]]:
 
 
 def _range(text: str) -> range:
-    """Return the sizes of ``8``, ``1..8`` or ``16..512:16``; empty for any other text."""
+    """Return the range of sizes that a text such as ``8``, ``1..8`` or ``16..512:16`` denotes.
+
+    The range is empty for any other text.
+    """
     found = _SIZES.fullmatch(text.strip())
     if found is None or len(text) > _LONGEST_RANGE:
         return range(0)

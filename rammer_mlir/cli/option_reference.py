@@ -51,7 +51,7 @@ def _choices(action: argparse.Action) -> str:
 
 
 def _help(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
-    """Return the option's help with argparse's placeholders substituted."""
+    """Return an option's help text, with argparse's placeholders (``%(default)s``) substituted."""
     assert action.help, "every argument has a help"
     return action.help % {**vars(action), "prog": parser.prog}
 

@@ -1,4 +1,4 @@
-"""Checks ``rammer-run``'s options against the model, the artifact and the target."""
+"""Checks that the options of ``rammer-run`` apply to the model or artifact, and to its target."""
 
 from __future__ import annotations
 

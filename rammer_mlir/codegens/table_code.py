@@ -82,7 +82,7 @@ class TableCode:
     def source_of(self, name: str, table: Sequence[int]) -> str:
         """Return C source of the functions ``{name}_open``, ``_run`` and ``_close`` of a region.
 
-        ``table`` has the 64-bit integers that describe the region to the C files.
+        ``table`` describes the region in 64-bit integers, which the C files read.
         """
         return self._runtime() + _ENTRIES.format(name=name, table=", ".join(map(str, table)))
 

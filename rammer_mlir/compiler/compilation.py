@@ -191,14 +191,14 @@ class Compilation:
         return compilation
 
     def use_known_kernels(self, known: KnownCode[GpuCode]) -> None:
-        """Let this compilation take its GPU kernel from ``known``, if one there has equal LLVM IR.
+        """Let this compilation reuse a GPU kernel in ``known`` if its LLVM IR is equal.
 
         The kernel is then not compiled again. Only kernels of NVIDIA GPUs are reused.
         """
         self._work.known_kernels = known
 
     def use_known(self, known: KnownObjects) -> None:
-        """Let this compilation reuse the object code in ``known`` of equal programs and rKernels.
+        """Let this compilation reuse the object code of equal programs and rKernels in ``known``.
 
         Such code is then not compiled again.
         """

@@ -1,4 +1,4 @@
-"""Defines the options of the compilation stages: the user's, and values derived from them."""
+"""Defines the options of compilation stages: the user's options, and values derived from them."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _setting(work: Work) -> _Setting:
 
 
 class _Search:
-    """Search for the program with the least predicted time that fits the budget in bytes."""
+    """Searches for the program with the least predicted time whose arena fits the memory budget."""
 
     def __init__(self, module: ir.Module, passes: BudgetPasses, budget: int) -> None:
         self._module, self._passes, self._budget = module, passes, budget

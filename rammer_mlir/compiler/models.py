@@ -1,4 +1,4 @@
-"""Compiles models: at once if all shapes are static, on demand if dimensions are open."""
+"""Compiles models: immediately if all shapes are static, else when open dimensions get sizes."""
 
 from __future__ import annotations
 

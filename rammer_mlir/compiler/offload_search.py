@@ -1,4 +1,4 @@
-"""Searches for the set of regions with the least simulated time, independent of IR."""
+"""Searches for the set of regions with the least simulated time; this module does not read IR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiles competing programs, and times them side by side on this machine."""
+"""Compiles programs that differ in their regions, and times them side by side on this machine."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Measured:
 
 
 class Finals:
-    """Competing programs, compiled for this machine and kept until all are timed."""
+    """Programs that differ in their regions, compiled for this machine, and kept until timed."""
 
     def __init__(self, work: Work, stages: Sequence[Stage], has_time: Callable[[], bool]) -> None:
         """Begin with no program.
@@ -100,7 +100,7 @@ class Finals:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """The choices whose programs compete, in the order in which they were added."""
+        """The choices of regions whose programs ``enter`` added, in the order of addition."""
         return tuple(self._programs)
 
     def __contains__(self, choice: Choice) -> bool:

@@ -66,7 +66,10 @@ _BLOCKED_CHANNELS = (
 
 
 def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tuple[Stage, ...]:
-    """Return the stages up to an object for the processor ``named``; None is this machine's."""
+    """Return the stages up to an object file for a CPU.
+
+    ``named`` is the processor to compile for; None stands for this machine's processor.
+    """
     lower = steps.lower_to_threads if named is None else steps.lower_to_threads_of(named)
     emit = steps.compile_to_object if named is None else steps.compile_to_object_of(named)
     # With offloading, the stage of regions has already generalized the graph.
@@ -92,7 +95,7 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
 
 
 def _to_program(options: CompileOptions, passes: BudgetPasses) -> tuple[Stage, ...]:
-    """Return the stages from `operators` to `program`; within a memory budget if one is given."""
+    """Return the stages from `operators` to `program`, which keep the memory budget, if any."""
     budget = options.given["memory_budget"]
     if budget is not None:
         return budget_stages(passes, budget)
@@ -105,7 +108,7 @@ def _to_program(options: CompileOptions, passes: BudgetPasses) -> tuple[Stage, .
 
 
 def _machine(named: NamedMachine | None) -> Machine:
-    """Return the processor ``named``; None is this machine's."""
+    """Return the processor ``named``; if it is None, return the processor of this machine."""
     return host_machine() if named is None else named.machine()
 
 
@@ -166,7 +169,7 @@ def _cpu_buffers(options: CompileOptions, *, checked: bool) -> tuple[str, ...]:
 def _cpu_code(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
     """Return the passes that request code for regions from code generators.
 
-    ``named`` is the processor to compile for; None for this machine's.
+    ``named`` is the processor to compile for; None stands for this machine's processor.
     """
     target = f"cpu:{named.name}" if named else ""
     return ("rtask-layout-regions", _generated_regions(options, target))

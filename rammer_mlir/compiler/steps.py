@@ -1,4 +1,4 @@
-"""Defines the steps that are not passes: from a scheduled module to the final binary."""
+"""Defines the parts of stages that are not passes: the steps that lower a schedule to a binary."""
 
 from __future__ import annotations
 
@@ -118,7 +118,10 @@ def _with_decision(work: Work, words: str) -> str:
 
 
 def translate_to_llvm(work: Work) -> None:
-    """Translate the module of a CPU program to LLVM IR as text, unless its object file is known."""
+    """Translate the module of a CPU program to LLVM IR as text.
+
+    Do nothing if the object file of an equal program is reused.
+    """
     if not work.binary:
         work.text = to_llvm_ir(work.module)
 

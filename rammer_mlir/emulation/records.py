@@ -217,10 +217,10 @@ class PendingCopy(_Place):
 
 
 class TraceRecord(_Place):
-    """Word indices of a traced access of a lane.
+    """Word indices of the record of a lane's memory access.
 
-    ``ADDRESS`` is the accessed address; ``WHO`` packs the indices of the access, of the block and
-    of the lane.
+    ``ADDRESS`` is the accessed address. ``WHO`` packs three indices: of the accessing operation, of
+    the block and of the lane.
     """
 
     ADDRESS = auto()

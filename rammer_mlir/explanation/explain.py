@@ -1,4 +1,4 @@
-"""Formats the explanation of a run as text."""
+"""Formats the explanation of a run's time as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computes lower bounds of a run's time from its rTasks' times, and its critical path."""
+"""Computes the critical path of a run, and lower bounds of its duration, from its rTasks' times."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ class Limits:
 
     @property
     def bound(self) -> float:
-        """The lower bound in seconds of every schedule of the run's rTasks on ``num_veus`` vEUs."""
+        """A lower bound, in seconds, of the duration of every schedule of the run's rTasks.
+
+        The schedules use ``num_veus`` vEUs.
+        """
         return max(self.work, self.chain)
 
     @property

@@ -214,7 +214,7 @@ def prepared(model: RunnableModel, most: int | None = None) -> list[str]:
 
 
 def _calls(step: Step) -> Iterator[Call]:
-    """Yield the calls of parts in a step."""
+    """Yield the calls of compiled parts in a step: one per branch of a choice, else at most one."""
     match step:
         case Compute(call):
             yield call

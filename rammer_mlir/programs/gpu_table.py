@@ -124,7 +124,8 @@ def encode_for_gpu(
 def place_records(launch: Launch, *, counts_runs: bool = True) -> tuple[tuple[Placed, ...], ...]:
     """Return each vEU's records with their positions in the table.
 
-    ``counts_runs`` has the same meaning as in ``encode_for_gpu``.
+    ``counts_runs`` tells whether the last run record of each vEU sets the step counter even if no
+    vEU waits for this record.
     """
     return tuple(
         _place_veu(launch, veu, start, counts_runs=counts_runs)

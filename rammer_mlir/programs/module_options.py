@@ -75,9 +75,10 @@ class ModuleOption:
         return ", or ".join((kind, *self.words))
 
     def read(self, value: object) -> Value:
-        """Convert a value to the option's type; return a text of ``words`` unchanged.
+        """Convert a value to the option's type.
 
-        ``value`` has the option's type, or is a text that represents such a value.
+        ``value`` has the option's type, or is a text that represents such a value. One of the
+        additionally allowed texts ``words`` is returned unchanged.
 
         Raises:
             ValueError: if the option does not allow the value.

@@ -48,7 +48,8 @@ class PaddedOutput:
 
     Attributes:
         axes: (axis, group, factor) triples. The integer ``group`` identifies input axes of equal
-            size, as in ``PaddedInput``. The size of ``axis`` is ``factor`` times their size.
+            size, as in ``PaddedInput``. The size of ``axis`` is ``factor`` times the size of these
+            input axes.
     """
 
     axes: tuple[tuple[int, int, int], ...]
@@ -93,10 +94,9 @@ class Padding:
         return found
 
     def needed(self, sizes: Mapping[int, int]) -> int:
-        """Return the smallest size to which all padded axes can be extended.
+        """Return the smallest padded size that serves the true sizes ``sizes``, by group of axes.
 
-        This is the greatest of ``sizes`` (the true sizes, by group of axes), plus 1 if
-        ``has_spare``.
+        This is the greatest true size, plus 1 for a padding row if ``has_spare``.
         """
         return max(sizes.values()) + self.has_spare
 

@@ -107,7 +107,7 @@ class Launch:
 
     @cached_property
     def awaited(self) -> tuple[frozenset[int], ...]:
-        """Return, for each vEU, the counts of its completed rTasks for which other vEUs wait."""
+        """Return, for each vEU, the counts of completed rTasks at which waits of other vEUs end."""
         found: list[set[int]] = [set() for _ in self.veus]
         for record in self.records():
             if isinstance(record, BarrierRecord):

@@ -51,7 +51,7 @@ class KernelResources:
 
 @dataclass(frozen=True)
 class BlockNeeds:
-    """Resources of a block: threads, registers per thread, bytes of shared memory."""
+    """Resources that a GPU block needs: threads, registers per thread, bytes of shared memory."""
 
     threads: int
     registers: int

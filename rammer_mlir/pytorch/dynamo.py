@@ -130,10 +130,10 @@ class _CompiledGraph:
 
 
 def _signature_of(value: Any) -> object:
-    """Return an input's share of the specialization key.
+    """Return the part of a specialization's key that describes one input of the graph.
 
-    The share of a tensor is its shape, dtype and device; the share of another value is its type and
-    the value.
+    For a tensor, this is its shape, dtype and device type; for another value, its type and the
+    value.
     """
     if isinstance(value, pytorch().Tensor):
         return (tuple(value.shape), value.dtype, value.device.type)

@@ -1,4 +1,4 @@
-"""Wraps a compiled module as a callable on tensors."""
+"""Wraps a compiled PyTorch module as a callable on tensors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compile(
 
 
 class TorchModel:
-    """A compiled module.
+    """A compiled PyTorch module, which is called with tensors.
 
     A call computes on CPU tensors, without gradients. Dense row-major inputs are read in place;
     results are in new memory.
@@ -185,10 +185,10 @@ class TorchModel:
 
     @staticmethod
     def _keywords(spec: Any) -> list[list[str]]:
-        """Return a list that contains the list of a call's keyword argument names.
+        """Return ``[names]``, where ``names`` lists the keyword arguments of a call.
 
         ``spec`` is torch's structure (TreeSpec) of positional and keyword arguments: ``f(x,
-        scale=s)`` gives ``[["scale"]]``. If ``spec`` is another structure, the result is empty.
+        scale=s)`` gives ``[["scale"]]``. If ``spec`` is another structure, the result is ``[]``.
         """
         children = spec.children() if callable(getattr(spec, "children", None)) else []
         return [list(children[1].context)] if len(children) == 2 else []

@@ -69,7 +69,7 @@ def real_pairs(value: object) -> object:
 def _numpy_of(tensor: Any) -> Any:
     """Return a NumPy array that shares the tensor's memory; None if torch refuses the conversion.
 
-    Torch refuses tensors that need a gradient, are on another device or sparse, have a lazy
+    Torch refuses tensors that need a gradient, are not on the CPU, are sparse, have a lazy
     conjugation or negation, or have an element type that NumPy lacks.
     """
     try:

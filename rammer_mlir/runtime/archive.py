@@ -1,4 +1,4 @@
-"""Writes and maps ZIP archives of uncompressed members, each aligned to 64 bytes."""
+"""Writes ZIP archives of uncompressed, 64-byte aligned members; maps large members into memory."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def entry_of(
 
 
 def _described(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
-    """Return the manifest's entries for a program, and its members by name, without the weights."""
+    """Return a program's manifest entries, and its members by name, without the weights."""
     image = artifact.image
     if isinstance(image, CpuImage):
         kind, parts = "so", cpu_parts.write_image(image)

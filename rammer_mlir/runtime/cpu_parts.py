@@ -27,7 +27,7 @@ _TABLE = {"records": np.int32, "starts": np.int32, "arguments": np.int32, "total
 
 
 def write_image(image: CpuImage) -> Parts:
-    """Return the manifest entries and members of a program, without code and constants."""
+    """Return a program's manifest entries and archive members, except its code and constants."""
     modules = write_modules(image.modules, image.entries)
     manifest = {
         "target": image.target,

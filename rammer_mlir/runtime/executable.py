@@ -113,7 +113,10 @@ class Executable(CompiledModel):
         self._stats = {**other._stats, REPLACED: replaced}
 
     def _end_instance(self) -> None:
-        """Wait for the runs in progress; the next run creates another instance."""
+        """Close the instance, if there is one, when its runs in progress have ended.
+
+        The next run creates another instance.
+        """
         instance, self._instance = self._instance, None
         if instance is not None:
             instance.close()
@@ -218,7 +221,10 @@ class Executable(CompiledModel):
         write_timelines(path, [self.record(feeds)])
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
-        """Run once on ``feeds``; return the timeline of each vEU, titled ``title``."""
+        """Run once on ``feeds``; return the measured begin and end times of all vEUs' records.
+
+        ``title`` is the heading of the timeline.
+        """
         inputs = check_inputs(self.signature, feeds)
         outputs = check_outputs(self.signature, {}, inputs)
         self.prepare()  # may switch to the fallback
@@ -261,7 +267,10 @@ class Executable(CompiledModel):
         return taken
 
     def _ready_after(self, refusing: Instance) -> Instance:
-        """Return another instance than ``refusing``, which is closed or on a retired pool."""
+        """Return an instance to use instead of ``refusing``.
+
+        The instance ``refusing`` cannot run: it is closed, or its pool is retired.
+        """
         with self._lock:
             if self._instance is refusing:
                 self._end_instance()
@@ -274,7 +283,10 @@ class Executable(CompiledModel):
             return self._instance
 
     def _prepared(self) -> Instance:
-        """Return an instance, of this program or of the fallback."""
+        """Return a new instance of this program.
+
+        If foreign code cannot be opened, return an instance of the fallback instead.
+        """
         if self._lacking:
             raise TargetError(
                 f"the program is compiled for {self.target}: expected {self._lacking}; save it, "
@@ -295,7 +307,11 @@ class Executable(CompiledModel):
         return self._instance_with(self._code, modules)
 
     def _instance_with(self, code: NativeCode, modules: OpenModules | None) -> Instance:
-        """Return an instance on the shared pool, or on a pool of its own if it needs one."""
+        """Return an instance that runs on the shared thread pool, or on a separate pool.
+
+        The pool is separate if the user chose a number of threads or the cores, or if the program
+        has foreign code. ``modules`` has its opened stateful functions; None without foreign code.
+        """
         cores = self._cores
         # Foreign code has one state and one status, so one run at a time may call it. Such a run
         # does not wait for others: the code may itself run models, on the shared pool.

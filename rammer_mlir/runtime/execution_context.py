@@ -31,7 +31,7 @@ class Context:
     """
 
     def __init__(self, image: CpuImage, job: Job) -> None:
-        """Allocate the arena and the pointer table, and let ``job`` execute the program.
+        """Allocate the arena and the pointer table, and let launches of ``job`` run the program.
 
         The addresses of inputs and outputs in the pointer table are set later, by ``bind``.
         """

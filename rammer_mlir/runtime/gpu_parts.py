@@ -24,7 +24,7 @@ _TABLES = "tables.bin"
 
 
 def write_image(image: GpuImage) -> Parts:
-    """Return the manifest entries and members of a program, without code and constants."""
+    """Return a program's manifest entries and archive members, except its code and constants."""
     resources = image.resources
     manifest = {
         "target": image.target,

@@ -134,7 +134,10 @@ class Instance:
             lanes.give_back(lane)
 
     def _requested(self, task: Callable[[Context], int]) -> int | None:
-        """Call ``task`` in another thread, with the floating-point mode of this thread."""
+        """Let an executor, another thread, call ``task`` in its turn; return the result.
+
+        The executor uses the floating-point mode of the calling thread.
+        """
         mode = self._code.float_mode()
 
         def work(lane: int) -> int | None:
@@ -159,7 +162,10 @@ class Instance:
                 self._idle.append(context)
 
     def _surrounded(self, task: Callable[[Context], int], context: Context) -> int:
-        """Call ``task`` on the caller's core, and check the status of foreign code."""
+        """Call ``task`` with this thread pinned to the caller's core, if one is given.
+
+        Afterwards, check the status that foreign code has stored.
+        """
         core = self._caller_core
         with nullcontext() if core is None else caller_on(core):
             result = task(context)
@@ -186,9 +192,10 @@ class Instance:
 
 
 def _return_jobs(pool: ThreadPool, jobs: list[Job], process: int) -> None:
-    """Return the jobs of an instance that no longer exists, in the process that took them.
+    """Return the jobs of a garbage-collected instance to the pool that they were taken from.
 
-    In a forked child, another thread of the parent may hold the pool's lock for ever.
+    Only ``process``, which took the jobs, returns them. In a forked child, the pool's lock may be
+    held for ever by a thread that exists in the parent only.
     """
     if os.getpid() == process:
         for job in jobs:

@@ -1,4 +1,4 @@
-"""Limits the number of concurrent runs; further requests wait, and run in order."""
+"""Limits the number of concurrent runs; further requests wait, and run in the order of arrival."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Request:
         self.problem: BaseException | None = None
 
     def claim(self) -> bool:
-        """Return True to one caller, who begins or gives up the run; else False."""
+        """Return True to the first caller, who then begins or gives up the run; False to others."""
         try:
             self.claims.pop()
         except IndexError:
@@ -118,7 +118,7 @@ class Lanes:
         self._starting = threading.Lock()
 
     def take(self) -> int | None:
-        """Return a free lane, for ``give_back``; None if there is none, or requests wait."""
+        """Return a free lane, for ``give_back``; None if no lane is free, or if requests wait."""
         if self._waiting:
             return None
         try:
@@ -159,7 +159,7 @@ class Lanes:
             del problem
 
     def close(self) -> None:
-        """End the executors; no further request is made."""
+        """End the executors; no request may be made afterwards."""
         for _ in range(self._num_executors):
             self._requests.put(None)
 
@@ -226,6 +226,6 @@ class Lanes:
                 turn.bell.release()
 
     def _idle(self) -> set[int]:
-        """Return the lanes that are neither locked nor free."""
+        """Return the lanes that no run has locked and that are not in the list of free lanes."""
         unlocked = {number for number, lock in enumerate(self.locks) if not lock.locked()}
         return unlocked.difference(self._free)

@@ -1,4 +1,4 @@
-"""Calls native code through a pool of persistent threads, which help the calling threads."""
+"""Calls native code through a pool of threads, which compute together with the calling threads."""
 
 from __future__ import annotations
 
@@ -147,7 +147,10 @@ class Job:
         self._head["veus"] = self.address + JOB.itemsize
 
     def begin_program(self, context: int) -> None:
-        """Let further launches execute a program whose context is at the address ``context``."""
+        """Reset the step counters, and let later launches of this job execute another program.
+
+        ``context`` is the address of the context of that program.
+        """
         # The hints name values of step counters that another program has reached.
         self._states["awaited"] = 0
         self._steps[:] = 0
@@ -203,9 +206,10 @@ class ThreadPool:
         )
 
     def need_threads(self, count: int) -> None:
-        """Create the pool's threads, so that ``count`` threads compute, or ``limit`` if it is less.
+        """Create the threads that the pool lacks, so that ``count`` threads can compute.
 
-        ``count`` includes the caller's thread, which is thread 0.
+        ``count`` includes the caller's thread, which is thread 0. If ``count`` is above ``limit``,
+        create threads up to ``limit``.
 
         Raises:
             TargetError: if the system refuses to create threads.
@@ -225,7 +229,7 @@ class ThreadPool:
                 )
 
     def take_job(self, num_veus: int) -> Job:
-        """Return the memory of launches on ``num_veus`` vEUs, which no other caller uses."""
+        """Return a job for launches on ``num_veus`` vEUs, whose memory no other caller uses."""
         with self._changing:
             idle = self._idle_jobs[num_veus]
             if idle:
@@ -236,7 +240,7 @@ class ThreadPool:
             return job
 
     def return_job(self, job: Job) -> None:
-        """Let other callers use the memory of a job; no launch uses it any more."""
+        """Let other callers use the memory of a job, which no launch uses any more."""
         with self._changing:
             self._idle_jobs[job.num_veus].append(job)
 

@@ -1,4 +1,4 @@
-"""Describes repeated runs of a program to native code, with arrays that change between runs."""
+"""Describes to native code how to run a program repeatedly, on other arrays in each run."""
 
 from __future__ import annotations
 

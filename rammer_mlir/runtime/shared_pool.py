@@ -30,7 +30,11 @@ class SharedPool:
         return usable_cores() if self._count is None else self._count
 
     def get(self, code: NativeCode) -> ThreadPool:
-        """Return the pool; ``code`` has the functions of a program that needs it."""
+        """Return the shared pool; create it if it does not exist.
+
+        ``code`` has the functions of the program that asks for the pool. A new pool uses these
+        functions to start and stop its threads.
+        """
         with self._lock:
             pool = None if self._pool is None else self._pool()
             if pool is None:

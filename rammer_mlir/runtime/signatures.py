@@ -63,7 +63,7 @@ def signer_of(key: PemKey) -> Signer:
 
 
 def verifier_of(key: PemKey) -> Verifier:
-    """Return a function that raises ArtifactError for a file that ``key`` did not sign.
+    """Return a function that raises ArtifactError unless a file has a signature valid for ``key``.
 
     ``key`` is the public key.
 

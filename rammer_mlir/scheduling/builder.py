@@ -177,10 +177,10 @@ class ProgramBuilder:
         return np.array(self._clocks.done, dtype=np.int64)
 
     def known(self) -> Int64Array:
-        """Return how many rTasks of each vEU every vEU knows to be complete: [num_veus, num_veus].
+        """Return for each vEU how many rTasks of every other vEU it knows to be complete.
 
-        Row v, column w has the number of rTasks of vEU w that vEU v knows to be complete. The
-        diagonal is not maintained.
+        The shape is [num_veus, num_veus]. Row v, column w has the number of rTasks of vEU w that
+        vEU v knows to be complete. The diagonal is not maintained.
         """
         return self._clocks.all_now()
 
@@ -271,7 +271,7 @@ class ProgramBuilder:
         self._run(veu, work, start, len(steps))
 
     def _run(self, veu: int, work: _Work, start: int, stop: int) -> None:
-        """Append rows ``start .. stop - 1`` of ``work`` to a vEU without a barrier."""
+        """Append the rTasks in rows ``start .. stop - 1`` of ``work`` to a vEU; add no barrier."""
         count = stop - start
         if not count:
             return

@@ -82,7 +82,7 @@ class _Turn:
 
 @dataclass(frozen=True)
 class _Turns:
-    """The turns of the chunks of one chain.
+    """The turns of the chunks of one chain: when each chunk may start, and on which vEU.
 
     ``ends`` has the indices of the chunks that have a turn, ascending; ``turns`` has their turns.
     """
@@ -94,7 +94,8 @@ class _Turns:
         """Return the turn of chunk ``number``.
 
         A chunk that is not in ``ends`` prepares operands of the next chunk in ``ends``, and has the
-        turn of that chunk. A chunk after the last chunk in ``ends`` has neither condition nor home.
+        turn of that chunk. A chunk after the last chunk in ``ends`` may start at any time, and all
+        vEUs share it.
         """
         place = bisect_left(self.ends, number)
         return self.turns[place] if place < len(self.ends) else _Turn(None, None)

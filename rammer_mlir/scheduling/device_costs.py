@@ -89,7 +89,10 @@ class Device:
         return dict(self.matrix_rates).get(matrix_element, self.flops_per_second)
 
     def with_rate(self, matrix_element: str) -> Device:
-        """Return the device with ``rate(matrix_element)`` as its rate for all rKernels."""
+        """Return a copy of the device in which every rKernel has the rate ``rate(matrix_element)``.
+
+        ``matrix_element`` is the element type of matrix instructions, or empty (see ``rate``).
+        """
         return replace(self, flops_per_second=self.rate(matrix_element), matrix_rates=())
 
     def start_seconds(self, number: int) -> float:

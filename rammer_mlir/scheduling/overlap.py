@@ -80,7 +80,8 @@ def overlap(reads: Boxes, writes: Boxes, read_origin: int = 0, write_origin: int
 def radix_basis(*sides: Boxes) -> tuple[int, ...]:
     """Return the longest chain of strides, descending, in which each is a multiple of the next.
 
-    The strides are 1 and those of dimensions along which a box has several elements.
+    The candidates are 1 and the stride of each dimension along which any box of the ``sides`` has
+    several elements.
     """
     used = {1}
     for boxes in sides:
@@ -101,7 +102,7 @@ def span(boxes: Boxes) -> Int64Array:
 
 
 def _distinct(boxes: Boxes) -> tuple[Boxes, Int64Array]:
-    """Return the distinct boxes among ``boxes``, and for each box its index in this list."""
+    """Return the distinct boxes among ``boxes``, and each box's index among the distinct boxes."""
     if len(np.unique(boxes.offsets)) == len(boxes.offsets):
         return boxes, np.arange(len(boxes.offsets))
     table = np.column_stack((boxes.offsets, boxes.sizes))

@@ -143,7 +143,7 @@ class _Uses:
         return buffer in self._last
 
     def since(self, buffer: int) -> int:
-        """Return the bytes touched since a buffer's last use, including this use."""
+        """Return the bytes touched since a buffer's last use, plus the bytes of that last use."""
         place, amount = self._last[buffer]
         return self._total - self._sum(place) + amount
 

@@ -1,4 +1,4 @@
-"""Makes the plan that would be executed for a graph, for simulation without compilation."""
+"""Makes the plan that a graph would be executed with, to simulate it without compilation."""
 
 from __future__ import annotations
 

@@ -59,8 +59,9 @@ def _awaited(
 ) -> list[Collection[int]]:
     """Return for each rTask the rTasks that it waits for.
 
-    An rTask waits for the rTasks of its own stage that it reads from. It also waits, on each vEU,
-    for the last rTask of all earlier stages. ``stage_of`` has the stage of each operator.
+    An rTask waits for the rTasks of its own stage that it reads from. It also waits for one rTask
+    of each vEU: the vEU's last rTask that belongs to an earlier stage. ``stage_of`` has the stage
+    of each operator.
     """
     needed: list[Collection[int]] = [()] * len(table.operators)
     num_stages = max(stage_of) + 1

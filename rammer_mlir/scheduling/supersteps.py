@@ -60,7 +60,7 @@ def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
 def _ready(
     sources: Sequence[int], veu: int, veu_of: Sequence[int], step_of: Sequence[int]
 ) -> list[int]:
-    """Return for each rTask in ``sources`` the first superstep in which ``veu`` may read from it.
+    """Return for each rTask in ``sources`` the first superstep in which ``veu`` may use its result.
 
     If the rTask ran on ``veu``, this is the rTask's own superstep, otherwise the next superstep.
     ``veu_of`` and ``step_of`` have the vEU and the superstep of each rTask.

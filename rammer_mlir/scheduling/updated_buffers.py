@@ -54,7 +54,7 @@ class _Places:
         """Yield the numbers below ``limit`` of uses that may overlap ``part``, in descending order.
 
         ``part`` is a range of elements. The result has every use whose hull overlaps ``part``. It
-        also has uses in the same buckets whose hulls do not overlap ``part``.
+        may also have other uses near ``part``, because the index is coarser than elements.
         """
         low, high = part
         near = [

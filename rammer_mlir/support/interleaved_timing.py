@@ -66,9 +66,10 @@ def take_rounds(
 def take_turns(
     turns: Mapping[Key, Callable[[], list[float]]], budget: float, seed: int = 0
 ) -> dict[Key, list[float]]:
-    """Time implementations as ``take_rounds`` does; return the seconds of each run.
+    """Time implementations in rounds of random order; return the seconds of each run.
 
-    The result has a flat list of all runs for each implementation.
+    The arguments are those of ``take_rounds``. The result has one list for each implementation,
+    with the runs of all rounds.
     """
     return joined_rounds(take_rounds(turns, budget, seed))
 

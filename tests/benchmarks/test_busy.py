@@ -1,4 +1,4 @@
-"""Measurements beside busy processes, with ONNX Runtime in the compiler's place."""
+"""Tests of measurements beside busy processes; they run ONNX Runtime instead of the compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The evaluation of code generators: what is counted, measured and written, at small scale."""
+"""Tests of the evaluation of code generators: counts, measurements and pages, on small models."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ def counted(name: str, folder: Path, plugin: str, codegen: str = "products") -> 
 
 
 def test_all_of_a_perceptron_is_taken(tmp_path: Path) -> None:
-    """The three products with bias and ReLU are one merged region, or three split regions."""
+    """All of a perceptron is offloaded: three products with biases, two of them with a ReLU.
+
+    These are one region before cost-based partitioning, and three regions after it.
+    """
     found = counted("mlp", tmp_path, EXAMPLE)
     assert (found.operations, found.readings, found.taken) == (8, 8, 8)
     assert (found.merged, found.split, found.generated) == (1, 3, 3)
@@ -112,7 +115,10 @@ def taker(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("name", ["inception_v3", "resnet50"])
 def test_one_region_of_a_classifier(name: str, tmp_path: Path, taker: str) -> None:
-    """One region takes each multiply-add of the model's definition, and counts it once."""
+    """A code generator that takes all operations computes a whole classifier in one region.
+
+    Each multiply-add in the model's definition is counted once.
+    """
     found = counted(name, tmp_path, taker, "taker")
     assert found.taken_macs == found.macs == count(build(name, scale="small")).flops // 2
     assert found.taken == found.readings == found.operations
@@ -120,7 +126,10 @@ def test_one_region_of_a_classifier(name: str, tmp_path: Path, taker: str) -> No
 
 
 def test_a_detector_counts_its_host_steps_too(tmp_path: Path, taker: str) -> None:
-    """Regions without products fall back to the host, as in the paper's Table 2."""
+    """Regions without multiply-adds are left to the host, as in the paper's Table 2.
+
+    The count of operations includes those that the host evaluates between programs.
+    """
     found = counted("ssd_300_resnet34", tmp_path, taker, "taker")
     model = build("ssd_300_resnet34", scale="small")
     assert found.taken_macs == found.macs == count(model).flops // 2
@@ -129,7 +138,10 @@ def test_a_detector_counts_its_host_steps_too(tmp_path: Path, taker: str) -> Non
 
 
 def test_regions_without_code_are_not_taken(tmp_path: Path) -> None:
-    """The example leaves VGG's products to the host, because their weights are transposed."""
+    """The code generator of ``EXAMPLE`` cannot compute VGG's products, as weights are transposed.
+
+    Their regions remain on the host, and do not count as taken.
+    """
     found = counted("vgg19", tmp_path, EXAMPLE)
     assert found.split == 3
     assert (found.generated, found.taken, found.taken_macs) == (0, 0, 0)
@@ -264,7 +276,10 @@ def differences_in(text: str) -> list[str]:
 
 
 def test_the_page_says_how_it_differs_from_the_paper_and_why(measured: OffloadResult) -> None:
-    """Each difference is an item; models without a result are named with the reason."""
+    """Each difference from the paper is an item of a list on the page.
+
+    Models without a result are named with the reason.
+    """
     failed = OffloadResult(replace(measured.request, model="resnet50"), error="no memory left")
     text = page([measured, failed])
     items = differences_in(text)
@@ -384,7 +399,10 @@ def test_options_are_in_tables_and_errors_beyond_f32_are_shares() -> None:
 
 
 def test_a_choice_of_no_region_is_the_hosts_program() -> None:
-    """A choice without regions is the host's program: both latencies differ by noise only."""
+    """A choice without regions is the host's program, so it is judged by the host's latency.
+
+    The two measured latencies differ by noise only.
+    """
     runs = [timed("host", 1.0), timed("always", 2.0), replace(timed("cost", 1.04), kept=0)]
     found = verdict(Outcome("products", runs=runs))
     assert found is not None and str(found) == "1.000 yes, host"

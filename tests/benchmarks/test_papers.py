@@ -38,7 +38,7 @@ def committed() -> Records:
 
 
 def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Yield the path and the value of each figure of a record, except times."""
+    """Yield the path and the value of each leaf of nested dicts and lists, without ``TIMES``."""
     if isinstance(value, dict):
         for key, part in value.items():
             if key not in TIMES:

@@ -1,4 +1,4 @@
-"""Measurements of networks of 8-bit integers, with ONNX Runtime in the compiler's place."""
+"""Tests of measurements of 8-bit networks, partly with ONNX Runtime instead of the compiler."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_decibels() -> None:
 
 
 def test_both_models_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The quantized model and the f32 model are measured; only the quantized one is noisy."""
+    """The quantized and the f32 model are timed; only the quantized model's outputs are noisy."""
     found = measure_quantized(
         QuantizedRequest("mobilenet_v2", "small", 1, budget=0.05),
         {REFERENCE: reference, OURS: reference, FLOATS: reference},

@@ -1,4 +1,4 @@
-"""Measurements with many clients, with ONNX Runtime in the compiler's place."""
+"""Tests of measurements with many clients, partly with ONNX Runtime instead of the compiler."""
 
 from __future__ import annotations
 

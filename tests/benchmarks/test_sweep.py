@@ -30,7 +30,10 @@ reference = partial(open_contender, name=REFERENCE)
 
 
 def picky(model: Path, threads: int) -> Contender:
-    """Refuse models with products, so that the contender's process is started again."""
+    """Open a model with ONNX Runtime; raise an error if the model has matrix products.
+
+    The error ends the contender's process, so that another process has to be started.
+    """
     if any(node.op_type == "MatMul" for node in onnx.load(model).graph.node):
         raise ValueError("no products")
     return open_contender(model, threads, REFERENCE)
@@ -50,7 +53,10 @@ def test_sizes_are_friendly_odd_and_prime() -> None:
 
 
 def test_cases_are_those_of_their_seeds() -> None:
-    """Families take turns; a seed always gives the same model, which is within the limits."""
+    """Successive seeds give cases of all families, the same number of each.
+
+    A seed always gives the same model, whose operations and bytes are within the limits.
+    """
     cases = [draw(seed) for seed in range(2 * len(FAMILIES))]
     assert Counter(case.family for case, _ in cases) == dict.fromkeys(FAMILIES, 2)
     for case, model in cases:
@@ -98,7 +104,10 @@ def test_all_contenders_are_timed(
 
 
 def test_ratios_are_those_within_rounds() -> None:
-    """The ratio is 2, although the machine is slow in some rounds, once for us alone."""
+    """The median ratio within rounds is 2, although the machine is slow in some rounds.
+
+    In one of these rounds, only our program is slow.
+    """
     rounds = {
         REFERENCE: [[4.0], [2.0], [4.0], [2.0], [2.0]],
         "openvino": [[9.0], [9.0], [9.0], [9.0], [9.0]],

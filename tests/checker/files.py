@@ -1,4 +1,4 @@
-"""Small artifacts written by hand, and members of real ones changed."""
+"""Encodes small artifacts from descriptions, and reads and writes members of artifacts."""
 
 from __future__ import annotations
 

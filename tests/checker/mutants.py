@@ -1,4 +1,7 @@
-"""Mutants: artifacts with one random change, in tables, records, both alike, or the proof."""
+"""Makes mutants: artifacts with one random change.
+
+The change is in the tables, in the records, in the same way in both, or in the proof.
+"""
 
 from __future__ import annotations
 
@@ -164,7 +167,10 @@ def _in_table(rng: random.Random, members: Members) -> Members:
 
 
 def _in_places(rng: random.Random, members: Members) -> Members:
-    """Change a value's size or place in the proof, or its place in proof and tables alike."""
+    """Change the size of a value in the proof, or its offset in memory.
+
+    An offset is changed either in the proof only, or in the tables and records too.
+    """
     proof, program = json.loads(members["proof.json"]), json.loads(members["program.json"])
     value = rng.randrange(len(proof["values"]))
     if rng.random() < 0.1:

@@ -75,7 +75,10 @@ class Drawer:
         )
 
     def value(self, kind: str, place: int) -> None:
-        """Add a value."""
+        """Add a value of random size; ``place`` is its byte offset in its memory.
+
+        ``kind`` is ``input``, ``inout``, ``constant``, ``intermediate`` or ``output``.
+        """
         base = {"intermediate": "arena", "inout": "input"}.get(kind, kind)
         size = self.rng.choice((12, 24))
         self.values.append([f"{kind}{len(self.values)}", kind, [base, 0, place], size])
@@ -98,7 +101,10 @@ class Drawer:
         self.add([tasks, [], touched, []] if wrong else [tasks, [], [], touched], [value])
 
     def add(self, kernel: list[Any], operands: list[int]) -> None:
-        """Add an rOperator with a new rKernel; its pointers may be some bytes off."""
+        """Add an rOperator with a new rKernel.
+
+        Unless ``careful`` is true, a pointer of the rOperator may be 4 bytes off.
+        """
         slots: list[int] = []
         for value in operands:
             base, index, offset = self.values[value][2]
@@ -110,7 +116,7 @@ class Drawer:
         self.given.append(operands)
 
     def parts(self, tasks: int, argument: int, size: int) -> list[Any]:
-        """Divide a value among rTasks: in columns of a three-column matrix, or in stretches."""
+        """Divide a value among rTasks: by columns of a three-column matrix, or by byte ranges."""
         rows, last = size // 12, 0 if self.rng.random() < 0.95 else 1
         if self.rng.random() < 0.5:
             cuts = sorted(self.rng.choices(range(4), k=tasks - 1))

@@ -49,7 +49,7 @@ def test_sample(model: str, options: dict[str, Any], tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["cpu", "nvvm:sm_90"])
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model(model: str, target: str, tmp_path: Path) -> None:
-    """The checker proves every model with every policy; each policy has its number of vEUs."""
+    """The checker proves every model with every policy; the number of vEUs varies by policy."""
     for number, policy in enumerate(POLICIES):
         veus = VEUS[(number + len(model)) % len(VEUS)]
         prove(tmp_path / "model.rammer", model, target=target, policy=policy, num_veus=veus)
@@ -58,7 +58,7 @@ def test_every_model(model: str, target: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("veus", [1, 3, 8])
 @pytest.mark.parametrize("marks", ["", "{rtask.output}"])
 def test_updates_in_place(marks: str, veus: int, tmp_path: Path) -> None:
-    """The checker proves a program of embedded launches that update a buffer in place."""
+    """The checker proves the program of a user's kernel launches that update a buffer in place."""
     context = ir.Context()
     dialects.register(context)
     with context:

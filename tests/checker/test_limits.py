@@ -1,4 +1,4 @@
-"""Files that ask for much time or memory are refused in one line, soon."""
+"""Files that would cost much time or memory are refused in one line, within ``SECONDS``."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ CASES = (
 
 
 def refusal(path: Path) -> str:
-    """Require that a file is refused soon; return the message."""
+    """Require that a file is refused within ``SECONDS`` and in one line; return the message."""
     begin = time.perf_counter()
     with pytest.raises(RammerError) as caught:
         verify(path)

@@ -1,4 +1,4 @@
-"""The checker agrees with the rules written plainly, on thousands of small programs."""
+"""The checker agrees with ``plain``, a simple implementation of its rules, on small programs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def refusal(path: Path) -> str:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_agrees_with_the_rules_written_plainly(seed: int, tmp_path: Path) -> None:
-    """The checker refuses the programs that break a rule, and no others, on both targets."""
+    """The checker refuses exactly the programs that break a rule by ``plain``, on both targets."""
     rng = random.Random(seed)
     found: Counter[int] = Counter()
     for number in range(EACH):

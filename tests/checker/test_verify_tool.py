@@ -30,7 +30,7 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_good(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line says what was proven."""
+    """A valid artifact is proven, and one line says what was proven."""
     output = Tool(main, capsys).succeed("--verify", saved)
     assert output.startswith("proven in ") and output.count("\n") == 1
     assert "programs 1, vEUs 3, rTasks" in output
@@ -104,7 +104,7 @@ def test_truncated(
 
 
 def test_foreign_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Other archives and missing files are refused."""
+    """Archives that are no artifacts, and missing files, are refused."""
     np.savez(tmp_path / "arrays.npz", x=np.zeros(3))
     tool = Tool(main, capsys)
     assert "is not a compiled model" in tool.fail("--verify", tmp_path / "arrays.npz")

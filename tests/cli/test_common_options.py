@@ -1,4 +1,4 @@
-"""What all tools have: the version, the log, and one module that runs each of them."""
+"""What all tools share: the version, the log, and ``python -m rammer_mlir`` to run any tool."""
 
 from __future__ import annotations
 

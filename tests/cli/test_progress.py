@@ -21,7 +21,10 @@ CLEAR = "\r\x1b[K"
 
 
 def on_terminal(*arguments: str | Path, term: str = "xterm") -> tuple[int, str, str]:
-    """Run ``rammer-compile`` with a terminal as standard error; return code and both outputs."""
+    """Run ``rammer-compile`` with a terminal as standard error.
+
+    Return the exit code, standard output and standard error.
+    """
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [sys.executable, "-m", "rammer_mlir.cli.compile", *map(str, arguments)],

@@ -56,7 +56,7 @@ def _wide(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def count_converted_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that receives, for each region of oneDNN, the count of converted bytes."""
+    """Return a list that receives, for each region of oneDNN, the bytes copied between layouts."""
     counts: list[int] = []
     generate: Callable[[OneDnn, Region], RegionCode | None] = OneDnn.generate
 

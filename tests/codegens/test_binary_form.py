@@ -53,7 +53,7 @@ def test_numbers(case: str, tmp_path: Path) -> None:
 
 
 def test_functions_of_one_module_have_their_own_weights() -> None:
-    """Equal regions share a module, in which each has a model with its own weights."""
+    """Two equal regions share a module with two models, each with the weights of one region."""
     model = two_branches(32)
     feeds = feeds_of(32)
     wanted = exact(model, feeds)
@@ -128,7 +128,10 @@ def pretend(monkeypatch: pytest.MonkeyPatch, found: str) -> None:
 
 
 def test_another_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Another version of OpenVINO takes a graph, but refuses a binary or runs the fallback."""
+    """Another version of OpenVINO runs an artifact with a graph, but not one with a binary.
+
+    Loading the binary is refused, or uses the fallback if the artifact has one.
+    """
     model, feeds = two_branches(8), feeds_of(8)
     for name, given in (
         ("binary", {}), ("fallback", {"fallback": "host"}), ("graph", {"module_options": {}})
@@ -152,7 +155,7 @@ def test_another_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 
 def hosts_of(exe: Executable) -> list[EntryHost]:
-    """Return the hosts that the engine gets for two entries, with stubs for the weights."""
+    """Return the ``EntryHost`` of both entries of a program, with invalid addresses of weights."""
     (module,) = exe.image.modules
     return [EntryHost(module, "f", [None, 1, None], lambda _: 0, 1, number=n) for n in range(2)]
 
@@ -189,7 +192,7 @@ def test_a_model_that_openvino_refuses(tmp_path: Path) -> None:
 
 
 def test_for_another_machine(tmp_path: Path) -> None:
-    """A program for a named processor has the graph instead of the binary form."""
+    """A program for a named processor, not for this machine, has a graph instead of a binary."""
     model, feeds = two_branches(8), feeds_of(8)
     with compiled(model, target="cpu:x86-64-v3") as exe:
         assert {module.form for module in exe.image.modules} == {"graph"}

@@ -1,4 +1,4 @@
-"""The time that a call of foreign code adds to its library's own time: microseconds."""
+"""Tests how many microseconds a call of foreign code takes beyond the library's own time."""
 
 from __future__ import annotations
 
@@ -98,7 +98,10 @@ def test_calls_of_objects_and_of_c_add_at_most_half_a_microsecond(
 
 
 def too_slow(seconds: Mapping[str, float]) -> dict[str, float]:
-    """Return the times that launches add to the library's call, if at least half a microsecond."""
+    """Return the seconds that launches add to their library's own time, if at least 0.5 us.
+
+    ``seconds`` has the times of launches and, under names that end in "own", of libraries.
+    """
     added = {
         name: time - seconds[f"{name.rpartition(' ')[0]} own"] for name, time in seconds.items()
     }
@@ -106,7 +109,7 @@ def too_slow(seconds: Mapping[str, float]) -> dict[str, float]:
 
 
 def repeated(call: Call) -> Callable[[], object]:
-    """Return a function that makes a call of C many times, in a loop of native code."""
+    """Return a function that makes the C call ``call`` ``STEPS`` times, in a native loop."""
     known: Any = calls
     library = known._call_lists()
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
@@ -128,7 +131,11 @@ def product_memory() -> list[Any]:
 
 
 def own_of_iree(code: RegionCode, folder: Path) -> Callable[[], object]:
-    """Return a loop over the function of IREE's object for a product; it checks the results."""
+    """Return a function that repeatedly calls IREE's code of a product, and checks the results.
+
+    The calls are made without a program around them. ``code`` is the code of the region, which is
+    linked to a library in ``folder``.
+    """
     path, arrays = folder / "product.so", product_memory()
     assert isinstance(code.code, bytes) and code.num_rtasks == 1
     path.write_bytes(link_shared(code.code, *code.objects))

@@ -157,7 +157,7 @@ PARTS = {
 @pytest.mark.parametrize("case", PARTS)
 @pytest.mark.parametrize("name", NAMES)
 def test_parts_of_the_hosts_tensors(name: str, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Engines know dense operands only: rOperators of the host copy those with strides."""
+    """Engines read and write dense operands only; the host's rOperators copy strided operands."""
 
     def is_expressible(reading: Reading) -> bool:
         return reading.kind not in ("slice", "concat") and translate.is_expressible(reading)
@@ -273,6 +273,6 @@ def test_json_and_back() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("case", "number"), [("flat kernels", 5), ("one channel", 3)])
 def test_convolutions_without_an_axis_are_in_one_graph(case: str, number: int, name: str) -> None:
-    """All convolutions are in one graph, also if operands lack an axis because its size is 1."""
+    """All convolutions are in one graph, even if their operands lack the axes of size 1."""
     (module,) = offloaded(model_of(case), name).image.modules
     assert [node.op for node in Graph.from_json(module.content).nodes].count("Conv") == number

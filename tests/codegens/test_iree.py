@@ -170,7 +170,10 @@ CASES: dict[str, Callable[[], Executable]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_kinds_beside_double_precision(case: str) -> None:
-    """The host aligns operands, pads images, and scales in ``norm``; IREE computes the rest."""
+    """Regions of each kind agree with double precision, and IREE computes nearly all of them.
+
+    The host only aligns operands, pads images, and scales the result of ``norm``.
+    """
     kinds = {kernel.partition("_")[0] for kernel in host_kernels(CASES[case]())}
     scaled = {"elementwise"} if case == "norm" else set[str]()
     assert kinds <= {"copy", "border"} | scaled
@@ -411,7 +414,7 @@ def test_the_package_is_missing_or_another(
 
 
 def test_programs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache keeps programs of IREE; another version of IREE's code generator misses."""
+    """The compile cache keeps programs with IREE's code; another version of IREE misses them."""
     monkeypatch.setenv("RAMMER_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("rammer_mlir.compiler.cache.WORTH_SECONDS", 0.0)
     model = model_of(TWICE, SQUARES)

@@ -1,4 +1,4 @@
-"""Parts of IREE's code generator: boxes found by running, IREE's text, the adapter."""
+"""Parts of IREE's code generator: finding each rTask's box, reading IREE's text, the adapter."""
 
 from __future__ import annotations
 
@@ -197,7 +197,10 @@ define i32 @function(ptr %environment, ptr %dispatch, ptr %workgroup) {{
     ],
 )
 def test_the_adapter(version: int, pages: int, rtask: int, status: int, touched: list[int]) -> None:
-    """An rTask calls two workgroups, or one if it fails; an unsuitable library is not called."""
+    """An rTask calls its two workgroups, or only the first one if that fails.
+
+    A library of another version, or that needs local memory, is refused without a call.
+    """
     machine = host_machine()
     call = Call("query", (4, 3, 1), (1, 0), (48, 48))
     adapter = emit_object(adapter_ir("region", call, 2), machine)

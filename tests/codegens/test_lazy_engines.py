@@ -1,4 +1,4 @@
-"""Loading an artifact opens no engine: that waits for the first run, or for `prepare`."""
+"""Loading an artifact opens no engine: the first run or `prepare` opens the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that code generators and engines declare: values, errors, keys, artifacts."""
+"""Options that code generators and engines declare: values, errors, cache keys, artifacts."""
 
 from __future__ import annotations
 
@@ -109,7 +109,10 @@ def test_a_code_generator_gets_its_own(packed: Packed) -> None:
 
 
 def test_options_of_others_are_refused(packed: Packed, mlp: onnx.ModelProto) -> None:
-    """An engine's options are refused with the project's code generators of other engines."""
+    """An engine's option is refused if all given code generators are known to use other engines.
+
+    A code generator that is not the project's may use any engine, so the option is accepted.
+    """
     message = "'openvino.threads': expected 'openvino' in offload, found onednn, iree; add it"
     with pytest.raises(OptionError, match=message):
         compiled(mlp, "onednn,iree", {"openvino.threads": 2})
@@ -138,7 +141,7 @@ def test_faults_of_declarations(name: Any, default: Any, message: str) -> None:
 
 
 def test_an_engine_gets_its_own(packed: Packed, tmp_path: Path) -> None:
-    """Each entry of an engine gets the engine's options alone, also from an artifact."""
+    """Each entry of an engine gets only the options of this engine, also from an artifact."""
     packed.form, packed.code = "binary", {"engine": "products-engine"}
     given = {"products-engine.way": "other", "packed.level": 3}
     with compiled(two_products(), "packed", given) as exe:
@@ -244,7 +247,10 @@ def test_numbers(offload: str, mlp: onnx.ModelProto, tmp_path: Path) -> None:
 def test_the_library_is_told_how_to_round(
     mlp: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The library gets the number of the mode; an unknown number makes it refuse all regions."""
+    """The library gets the number of the math mode ``onednn.math``.
+
+    If the library does not know the number, it refuses all regions.
+    """
     monkeypatch.setitem(onednn.MATH, "tf32", 99)
     with compiled(mlp, "onednn", {"onednn.math": "tf32"}) as exe:
         assert exe.image.modules == ()

@@ -92,7 +92,7 @@ def check(exe: Executable, model: onnx.ModelProto, feeds: dict[str, Any]) -> dic
 
 @dataclass
 class Spy:
-    """An engine that opens entries of another engine, and keeps their hosts and the entries."""
+    """An engine that lets another engine open entries, and stores each ``EntryHost`` and entry."""
 
     engine: Engine
     name: ClassVar[str] = "spy"
@@ -115,7 +115,7 @@ def nothing(_: object) -> int:
 
 @contextmanager
 def registered(spy: Spy) -> Generator[None]:
-    """Register a spy, and a code generator that uses this engine, in the context."""
+    """Register a spy, and a code generator whose engine is the spy, in the ``with`` block."""
     register_engine(spy)
     codegen: Any = type("Graphs", (CODEGEN_OF[spy.engine.name],), {"name": spy.name})
     register_codegen(codegen())
@@ -137,7 +137,7 @@ def spy(request: pytest.FixtureRequest) -> Iterator[Spy]:
 @pytest.mark.parametrize("size", [8, 192])
 @pytest.mark.parametrize("name", NAMES_AND_CALLBACK)
 def test_two_regions_side_by_side(name: str, size: int, tmp_path: Path) -> None:
-    """Two regions run on two vEUs; 200 runs with moving buffers have equal results."""
+    """Two regions run on two vEUs; 200 runs on arrays at changing addresses have equal results."""
     model = two_branches(size)
     with offloaded(model, name) as exe:
         assert len(exe.image.entries) == 2
@@ -171,7 +171,10 @@ def test_runs_take_no_lock_of_the_interpreter(name: str) -> None:
 
 @contextmanager
 def failing(spy: Spy) -> Generator[None]:
-    """Let all runs fail: set ONNX Runtime's flag to terminate, clear OpenVINO's request."""
+    """Let all runs in the ``with`` block fail.
+
+    The flag "terminate" is set in ONNX Runtime's run options; OpenVINO's infer request is null.
+    """
     if spy.engine.name == "openvino":
         calls = [arguments(entry) for entry in spy.entries]
         requests = [call[0] for call in calls]
@@ -191,7 +194,7 @@ def failing(spy: Spy) -> Generator[None]:
 
 
 def arguments(entry: OpenEntry) -> Any:
-    """Return the arguments of the call that computes, in the memory of the call list."""
+    """Return the arguments of the C call that computes the region, as a view of the call list."""
     head = memory_at(entry.state, CALL_LIST)
     calls = memory_at(int(head["calls"]), CALL)
     return calls["arguments"]
@@ -338,7 +341,10 @@ print(sorted(found))
 
 @pytest.mark.parametrize("name", NAMES)
 def test_neither_the_compiler_nor_the_package_is_imported(name: str, tmp_path: Path) -> None:
-    """A process that imports neither runs an artifact, and exits with 0 with open entries."""
+    """An artifact runs in a process without the compiler and the engine's Python package.
+
+    The process exits with 0, although its entries are still open.
+    """
     with offloaded(two_branches(8), name) as exe:
         exe.save(tmp_path / "two.rammer")
     command = [sys.executable, "-c", ENDING, str(tmp_path / "two.rammer")]
@@ -353,7 +359,10 @@ def ort() -> OrtLibrary:
 
 
 def test_places_in_the_table_of_onnx_runtime() -> None:
-    """Messages of ONNX Runtime show that each function is at the expected place of the table."""
+    """Each function has the expected index in the function table of ONNX Runtime's C API.
+
+    Messages of ONNX Runtime show which function was called.
+    """
     library = ort()
     assert library.version == version("onnxruntime")
     environment = library.make(Function.CREATE_ENV, 3, b"test")
@@ -402,7 +411,10 @@ def test_places_in_the_table_of_onnx_runtime() -> None:
 
 
 def test_a_version_without_these_functions() -> None:
-    """A library without the table is refused; the message has the library's version."""
+    """A library without the needed version of the function table is refused.
+
+    The message has the version of the library.
+    """
     text = ctypes.create_string_buffer(b"9.9.9")
     get_table = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(nothing)
     get_version = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(text))

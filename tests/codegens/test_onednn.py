@@ -1,4 +1,4 @@
-"""oneDNN as a code generator: numbers of each kind, whole models, threads, and faults."""
+"""oneDNN as a code generator: results of each operation, whole models, threads, and faults."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ def test_a_missing_library_of_the_system(layer: Any, monkeypatch: pytest.MonkeyP
 
 
 def test_threads_of_the_caller_stay_as_they_are(layer: Any) -> None:
-    """A run leaves the number of threads that the caller has set for OpenMP."""
+    """A run does not change the number of threads that the caller has set for OpenMP."""
     exe = compiled(layer)
     openmp = ctypes.CDLL("libgomp.so.1")
     before = openmp.omp_get_max_threads()
@@ -356,7 +356,7 @@ def test_measured_times_choose(layer: Any) -> None:
 
 
 def test_weights_and_scratch_share_the_operands_of_an_operation(taken: list[list[str]]) -> None:
-    """A chain of 60 convolutions with weights and biases is computed right, in two regions."""
+    """A chain of 60 convolutions with weights and biases is computed right, as two regions."""
     count = 60
     values = ["x", *(f"v{n}" for n in range(1, count)), "y"]
     steps = [f"{values[n + 1]} = Conv({values[n]}, w{n}, b{n})" for n in range(count)]

@@ -40,7 +40,7 @@ def model(batch: int, channels: int = 32, body: str = BODY) -> onnx.ModelProto:
 
 
 def operators(given: onnx.ModelProto) -> list[str]:
-    """Return the lines of the program's rOperators."""
+    """Return the lines that define rOperators in the IR of stage ``buffers``, with oneDNN."""
     options = check_options(offload="onednn", offload_choice="always")
     text = Compilation.of_model(given, options).emit("buffers").decode()
     return [line for line in text.splitlines() if "rtask.operator " in line]

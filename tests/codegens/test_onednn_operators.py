@@ -1,4 +1,4 @@
-"""Operators beside convolutions in regions of oneDNN, and batches that rTasks divide."""
+"""Regions of oneDNN with other operators after a convolution, and batches divided among rTasks."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_host_subtracts_and_divides_from_equal_numbers(
 
 @pytest.mark.parametrize("places", [1, 2, 3])
 def test_the_host_joins_branches(places: int, taken: list[list[str]]) -> None:
-    """A region includes a concatenation of two branches; the host concatenates three."""
+    """A region includes a concatenation of two branches; a concatenation of three is the host's."""
     branches = "".join(f"c{n} = Conv(x, w)  " for n in range(places))
     parts = ", ".join(f"c{n}" for n in range(places))
     model = model_of(f"{branches} y = Concat<axis=1>({parts})", IMAGES, w=(5, 5, 3, 3))
@@ -160,7 +160,10 @@ CONVERTED = {
 
 @pytest.mark.parametrize("name", CONVERTED)
 def test_bytes_converted_at_the_boundary(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A region converts its inputs and outputs at most, not weights or values inside."""
+    """A region converts the layouts of its inputs and outputs only, if any.
+
+    Weights and values inside of the region are not converted in a run.
+    """
     counts = count_converted_bytes(monkeypatch)
     body, most = CONVERTED[name]
     compiled(model_of(body, "float[1,16,24,24] x", w=(16, 16, 3, 3), p=(16, 16, 1, 1)))

@@ -36,13 +36,17 @@ def softmax_model(rows: int, inner: int) -> onnx.ModelProto:
 
 
 def softmax_of(x: FloatArray, w: FloatArray) -> NDArray[np.float64]:
-    """Return what the model computes, in f64."""
+    """Return ``softmax(tanh(x @ w))``, the result of ``softmax_model``, in f64."""
     powers = np.exp(np.tanh(x.astype(np.float64) @ w))
     return powers / powers.sum(axis=1, keepdims=True)
 
 
 def compile_until(end: float, number: int, folder: Path) -> int:
-    """Compile, save, load and run models until a time; return the number of models."""
+    """Compile, save, load and run models until ``end``; return the number of models.
+
+    ``end`` is a time of ``time.monotonic()``. ``number`` is the seed of the sizes and inputs, and
+    determines the number of vEUs and the use of the compile cache.
+    """
     random = np.random.default_rng(number)
     path = folder / f"{number}.rammer"
     count = 0
@@ -62,7 +66,10 @@ def compile_until(end: float, number: int, folder: Path) -> int:
 
 
 def register_until(end: float) -> int:
-    """Load the dialect into new contexts, in four threads each; return the number of contexts."""
+    """Load the dialect into new contexts until ``end``; return the number of contexts.
+
+    Four threads load the dialect into the same context at the same time.
+    """
     count = 0
     while time.monotonic() < end:
         context = ir.Context()

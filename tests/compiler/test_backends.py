@@ -1,4 +1,4 @@
-"""Back ends: their stages, and that no other code compares a target's name."""
+"""Each back end declares its stages, and only back ends compare a target's name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_four_of_them() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_stages_go_all_the_way(target: str) -> None:
-    """Stages have distinct, known names; the stages after `program` have a step of their own."""
+    """A target's stage names are known and distinct; only stages after `program` have a step."""
     options = check_options(target, num_veus=2)
     stages = options.backend.stages(options)
     names = [stage.name for stage in stages]
@@ -64,7 +64,7 @@ def test_stages_go_all_the_way(target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_stages_one_by_one_give_what_all_at_once_do(target: str, model: bytes) -> None:
-    """The last stage's result is the same with and without printing all stages before."""
+    """The last stage has the same bytes whether or not all earlier stages are emitted first."""
     options = check_options(target, num_veus=2)
     through = Compilation.of_model(model, options)
     printed = [through.emit(name) for name in options.backend.emits(options)]
@@ -99,7 +99,7 @@ def test_targets_that_do_not_exist(target: str, message: str) -> None:
 
 
 def compared_texts(file: Path) -> Iterator[str]:
-    """Yield the constant strings that a file compares something with."""
+    """Yield the string literals in a file's comparisons and ``match`` patterns."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Compare):
             for part in ast.walk(node):

@@ -1,4 +1,4 @@
-"""Options are declared once, and every interface has each of them."""
+"""Each option is declared once, and is in the tools' help, the docstring and the cache key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that programs of equal code share."""
+"""Programs with the same code share one compiled object; the least recently used is dropped."""
 
 from __future__ import annotations
 

@@ -40,13 +40,13 @@ def model(name: str) -> onnx.ModelProto:
 
 
 def compiled(source: onnx.ModelProto, **options: Any) -> Any:
-    """Compile for two vEUs, unless options say otherwise, and not from the cache."""
+    """Compile without the compile cache, for two vEUs unless ``options`` give another number."""
     given: dict[str, Any] = {"num_veus": 2, **options}
     return rammer_mlir.compile(source, cache=False, **given)
 
 
 def assert_same(source: onnx.ModelProto, free: Any, limited: Any, *, exact: bool) -> None:
-    """Compare the results of two programs on random inputs."""
+    """Compare the results of two programs on random inputs: bit by bit if ``exact``, or to 1e-4."""
     feeds = random_feeds(source)
     expected = free.run(feeds)
     for name, found in limited.run(feeds).items():

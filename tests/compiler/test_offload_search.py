@@ -1,4 +1,4 @@
-"""The search for regions that save time, on made-up times; the comparison of measured times."""
+"""The search for regions that save time, on made-up times; the significance of measured times."""
 
 from __future__ import annotations
 
@@ -114,7 +114,10 @@ def test_without_time_host_and_all_are_known() -> None:
 
 @pytest.mark.parametrize("seconds_left", [True, False])
 def test_what_is_worth_a_measurement(seconds_left: bool) -> None:
-    """Finalists are the chosen program, the host's program, and each partition's whole program."""
+    """Finalists are the chosen regions, no regions, and for each partition all of its regions.
+
+    If no seconds are left for simulations, the search chooses no regions.
+    """
 
     def seconds(choice: Choice) -> float:
         return 20 if choice.partition else 10 + {"a": -1, "b": 1}.get("".join(choice.kept), 2)
@@ -158,7 +161,7 @@ def test_a_program_that_may_be_no_faster_is_not_chosen() -> None:
 def test_an_implementation_is_faster_if_it_wins_nearly_all_rounds(
     wins: int, rounds: int, clear: bool
 ) -> None:
-    """A one-sided sign test at 5 % decides, whatever the size of a single loss."""
+    """A one-sided sign test at 5 % counts the won rounds, however slow the lost rounds are."""
     taken = {
         "slow": [[2.0, 9.0, 2.0]] * rounds,
         "tried": [[1.9, 1.9, 7.0]] * wins + [[50.0] * 3] * (rounds - wins),
@@ -167,7 +170,7 @@ def test_an_implementation_is_faster_if_it_wins_nearly_all_rounds(
 
 
 def test_more_candidates_have_to_win_more_rounds() -> None:
-    """Nine wins of eleven are enough for a single candidate, not for one of three."""
+    """Nine won rounds of eleven are significant for a single candidate, not for one of three."""
     wins = [[1.9]] * 9 + [[2.1]] * 2
     slow = [[2.0]] * 11
     assert clearly_faster({"host": slow, "a": wins}, "host") == {"a"}
@@ -176,7 +179,10 @@ def test_more_candidates_have_to_win_more_rounds() -> None:
 
 
 def test_near_programs_are_timed_again() -> None:
-    """Programs near the fastest are timed again; a slower machine changes no order."""
+    """Programs near the fastest are timed again, beside the program without regions.
+
+    If the machine is slower then, the other programs' first times are scaled, so their order stays.
+    """
     seconds = {HOST: 1.5, kept("a"): 1.0, kept("b"): 1.1, kept("a", "b"): 1.2}
     asked: list[list[Choice]] = []
 
@@ -195,7 +201,10 @@ def test_near_programs_are_timed_again() -> None:
 
 @pytest.mark.parametrize("wins", [True, False])
 def test_a_duel_decides_where_the_second_timing_is_not_significant(wins: bool) -> None:
-    """A program that wins 9 of 11 rounds twice is timed again, against the host alone."""
+    """A program that wins 9 of 11 rounds twice is timed once more, only beside ``HOST``.
+
+    ``HOST`` is the program without regions.
+    """
     a, b = kept("a"), kept("b")
     asked: list[list[Choice]] = []
 

@@ -1,4 +1,4 @@
-"""The cache's level of preparations: a known model is not prepared again, any other one is."""
+"""The compile cache's level of preparations: equal models are prepared once, others again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HIT = f"cache: {PREPARATION}: hit"
 def compiled(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> Callable[..., tuple[Executable, list[str]]]:
-    """Return a function that compiles a model, and returns the cache's messages too."""
+    """Return a function that compiles a model, and returns the program and the cache's messages."""
     caplog.set_level(logging.INFO, "rammer_mlir")
 
     def compile_one(model: onnx.ModelProto, **options: Any) -> tuple[Executable, list[str]]:
@@ -89,7 +89,7 @@ NETWORKS = ("squeezenet", "transformer_encoder", "mlp", "embedding", "attention"
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_retrained_networks_are_not_prepared_again(compiled: Compiled, name: str) -> None:
-    """A retrained network hits, with the program of a new compilation and right results."""
+    """A retrained network hits; its program equals that of a compilation without the cache."""
     model = build(name, scale="small")
     compiled(model)
     other = retrained(model, 7)
@@ -105,7 +105,7 @@ def test_retrained_networks_are_not_prepared_again(compiled: Compiled, name: str
     "name", ["lstm_bidirectional", "gru_bidirectional", "resnet18", "nas_cell"]
 )
 def test_weights_that_preparation_reads_count_by_value(compiled: Compiled, name: str) -> None:
-    """A model with other values of weights that the preparation slices or folds misses."""
+    """A model misses if a weight that the preparation slices or folds has other values."""
     model = build(name, scale="small")
     compiled(model)
     other = retrained(model, 7)
@@ -235,7 +235,7 @@ def test_an_entry_without_its_program_compiles(compiled: Compiled, folder: Path)
 
 
 def test_weights_of_16_bits_that_preparation_reads_count_by_value(compiled: Compiled) -> None:
-    """A model with other values of 16-bit weights that the preparation slices misses."""
+    """A model misses if a 16-bit weight that the preparation slices has other values."""
     compiled(shared_bf16(0))
     _, (line, *_) = compiled(shared_bf16(1))
     assert "miss" in line

@@ -1,4 +1,8 @@
-"""The cache's level of rKernels: found in other models, bounded, harmless where it is damaged."""
+"""The compile cache's level of rKernels.
+
+Models with equal rKernels share them, the cache's memory is bounded, and a damaged entry is
+compiled again.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ from rammer_mlir.runtime.executable import Executable
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Use a cache of this test's own, with rKernels of small programs and nothing else."""
+    """Give the test an empty compile cache that keeps all rKernels, but no programs."""
     monkeypatch.setenv(compile_cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(compile_cache, "WORTH_SECONDS", 1e9)
     monkeypatch.setattr(rkernels, "WORTH_SECONDS", 0.0)
@@ -31,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def products(*widths: int) -> onnx.ModelProto:
-    """Return a model that multiplies 16 rows by one matrix after the other."""
+    """Return a chain of matrix products of 16 rows; the matrices are [widths[0], widths[1]], ..."""
     shapes = list(pairwise(widths))
     weights = [np.random.default_rng(n).standard_normal(s) for n, s in enumerate(shapes)]
     graph = helper.make_graph(
@@ -100,7 +104,7 @@ def test_without_a_file_they_are_found_in_memory() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When memory is full, the rKernel that was not used for longest is dropped."""
+    """When the rKernels in memory exceed the limit, the least recently used one is dropped."""
     monkeypatch.setattr(rkernels, "_MEMORY_BYTES", 250)
     cache = RKernelCache(None)
     for name in "ab":

@@ -1,4 +1,4 @@
-"""The table of a device file's keys is complete."""
+"""The table of a device file's keys in `docs/costs.md` has every field of a device description."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ with ir.Context(), ir.Location.unknown():
 
 
 def test_extensions_of_the_page_can_be_used(tmp_path: Path) -> None:
-    """All extensions of the page work in one process, each selected by its name."""
+    """All extensions of `docs/extending.md` work in one process, each selected by its name."""
     code = [
         snippet.code
         for snippet in snippets(EXTENDING)
@@ -148,7 +148,7 @@ def test_extensions_of_the_page_can_be_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_options_in_commands_exist(page: Path) -> None:
-    """Options in commands of all pages exist, also where the command's files are missing."""
+    """The tools know all options in a page's commands, also in commands that no test executes."""
     known = {
         parser.prog: set(parser._option_string_actions)  # pyright: ignore[reportPrivateUsage]
         for parser in (compile_parser(), run_parser(), opt_parser())

@@ -1,4 +1,4 @@
-"""From a host function with launches to one persistent kernel, executed by the emulator."""
+"""Compile a host function with launches to one persistent kernel for the emulator, and run it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,16 @@ def compile_launches(
     target: str = "nvvm",
     checked: bool = True,
 ) -> Megakernel:
-    """Compile a module; ``before`` are upstream passes that make the launches."""
+    """Compile a module with launches to a persistent kernel for the emulator.
+
+    Args:
+        text: the module.
+        before: upstream passes that turn the module's operations into launches.
+        num_veus: the number of resident blocks.
+        policy: the policy that schedules the blocks of the launches.
+        target: the GPU target.
+        checked: whether the emulator checks accesses to memory.
+    """
     gpu = find_gpu(target)
     assert gpu is not None
     context = ir.Context()

@@ -1,4 +1,4 @@
-"""Copies between launches, of dense, strided and scalar buffers, and of bf16."""
+"""Copies of buffers between launches: dense, strided and scalar buffers, f32 and bf16."""
 
 from __future__ import annotations
 

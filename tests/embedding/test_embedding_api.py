@@ -1,4 +1,4 @@
-"""From launches in the caller's own context to executables."""
+"""The Python API compiles launches in the caller's own MLIR context to executables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ KIND = "memref<4x32xf32>"
 
 
 def host(marks: str = "", kernel_end: str = "") -> str:
-    """Return a flow's IR: ``y = 2 x`` in one launch, ``z = z + y`` mirrored in the next."""
+    """Return a host function of two launches: ``y = 2 x``, then ``z += y`` with reversed rows.
+
+    ``marks`` are attributes of the argument y, and ``kernel_end`` ends the second kernel.
+    """
     return f"""
 module attributes {{gpu.container_module}} {{
 func.func @host(%x: {KIND} {{rtask.name = "x"}}, %y: {KIND} {marks}, %z: {KIND}) {{

@@ -1,4 +1,4 @@
-"""The passes in a host whose context has multithreading on; a hang ends in a time limit."""
+"""Run the passes in a context with multithreading; a deadlock ends in a timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Boxes against brute force: what every thread of every block touches, computed one by one."""
+"""The computed boxes of a kernel's accesses contain all elements that its threads access.
+
+The elements are found by brute force, for each thread of each block.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ OF_TWO: dict[str, Callable[[int, int], int]] = {
 
 @dataclass
 class Expressions:
-    """Random index computations: MLIR text, and for each value a Python function."""
+    """Random index computations, as MLIR text and as Python functions of a thread's ids."""
 
     rng: random.Random
     lines: list[str]
@@ -99,7 +102,7 @@ class Kernel:
     places: dict[str, list[Callable[[Ids], int]]]
 
     def touched(self, what: str) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield the rTask and the indices of every access of the kind ``what``."""
+        """Yield the rTask and the indices of every access in ``places[what]``."""
         for z, y, x in product(*(range(n) for n in reversed(self.grid))):
             rtask = x + self.grid[0] * (y + self.grid[1] * z)
             for tz, ty, tx in product(*(range(n) for n in reversed(self.block))):

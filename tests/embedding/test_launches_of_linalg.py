@@ -62,7 +62,7 @@ def perceptron(x: Array, w: Array, b: Array) -> Array:
     ],
 )
 def test_perceptron(tiles: str, num_veus: int, policy: str) -> None:
-    """A perceptron is right for all tiles, also those that leave threads of last blocks idle."""
+    """A perceptron is right for all tile sizes, also if they leave threads of edge blocks idle."""
     before = TO_TILED_LAUNCHES.replace("TILES", tiles) if tiles else TO_LAUNCHES
     mega = compile_launches(PERCEPTRON, before, num_veus=num_veus, policy=policy)
     x, w, b, y = random_arrays(1, (12, 20), (20, 16), (16,), (12, 16))
@@ -95,7 +95,7 @@ func.func @convolution(%x: memref<2x3x10x9xf32>, %w: memref<4x3x3x3xf32>,
 
 @pytest.mark.parametrize("target", ["nvvm", "rocdl:gfx90a"])
 def test_convolution_in_three_dimensions_of_blocks(target: str) -> None:
-    """Of four parallel loops three become dimensions of blocks, and one a loop in the kernel."""
+    """Three of a convolution's four parallel loops become the grid, one a loop in the kernel."""
     mega = compile_launches(CONVOLUTION, TO_LAUNCHES, target=target)
     x, w, y, z = random_arrays(2, (2, 3, 10, 9), (4, 3, 3, 3), (2, 4, 8, 7), (2, 4, 8, 7))
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (3, 3), axis=(2, 3))

@@ -26,7 +26,11 @@ def run(
     unwritten: Sequence[int] = (),
     idle_rounds: int = 100,
 ) -> None:
-    """Compile the only kernel of a module and run it."""
+    """Compile the only kernel of a module, and launch it on ``blocks`` times ``threads`` threads.
+
+    ``checked`` is an option of ``compile_kernel``; ``unwritten`` and ``idle_rounds`` are those of
+    ``launch``.
+    """
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(f"gpu.module @m {{\n{text}\n}}")
         kernel = compile_kernel(module, kernel_names(module)[0], checked=checked)

@@ -1,4 +1,4 @@
-"""rKernels on linalg operations, mapped to the threads of one block and compiled to be executed."""
+"""Map an rKernel of linalg operations to a block's threads, and compile it for the emulator."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def kernel(wait: str = _WAIT, after: str = "gpu.barrier", before: str = "", end:
 
 
 def rows() -> Array:
-    """Return random rows."""
+    """Return random f32 rows [3, 256]."""
     return RNG.standard_normal((3, 256)).astype(np.float32)
 
 

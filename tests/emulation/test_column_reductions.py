@@ -1,4 +1,7 @@
-"""A vector times a matrix, and sums over rows: threads share columns, on random shapes."""
+"""Products of a vector and a matrix, and sums over rows, on random shapes.
+
+Several threads of a block compute partial results of the same columns.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +130,7 @@ def test_columns(case: Columns) -> None:
 
 @pytest.mark.parametrize("result", ["f16", "f64"])
 def test_results_of_other_widths_are_planned(result: str) -> None:
-    """The plan's shared memory has room for the partial results, whatever their width."""
+    """The plan's shared memory has room for the partial results, also if they are f16 or f64."""
     case = Columns(256, 32, result, result=result)
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(case.source)
@@ -166,7 +169,7 @@ def test_lanes_read_neighbors() -> None:
 
 
 def test_other_layouts_are_left_alone() -> None:
-    """Sums of adjacent elements, windows, and many results do not become column plans."""
+    """No column plan is made for sums of adjacent elements, strided columns or many results."""
 
     def contraction(*last: int, n: int = 16) -> Contraction:
         matrix = Access(1, ((0, 1), last), (0, 0), 4)

@@ -1,4 +1,4 @@
-"""Staged contractions of random shapes, executed with checks, against float64."""
+"""Staged contractions of random shapes, executed with the emulator's checks, agree with float64."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def reference(case: Case, a: Array, b: Array, c: Array) -> Array:
 
 
 def module_of(case: Case, alignment: int) -> str:
-    """Return a module with the rKernel of a contraction."""
+    """Return a module with a contraction's rKernel; ``alignment`` is that of buffers, in bytes."""
     a, b, c = case.types
     aligned = f"{{rtask.alignment = {alignment} : i64}}"
     return f"""
@@ -95,7 +95,15 @@ def compile_case(
     unit: MatrixUnit | None = None,
     damage: str = "",
 ) -> Any:
-    """Map a contraction to a block's threads, and compile it for the emulator."""
+    """Map a contraction to a block's threads; return the emulator's kernel and its scratch bytes.
+
+    Args:
+        case: the contraction.
+        asynchronous: whether operands are staged by asynchronous copies.
+        alignment: the alignment of all buffers in bytes.
+        unit: the matrix instructions to use, if any.
+        damage: the name of operations that are erased from the mapped rKernel.
+    """
 
     def inspect(kernel: Any) -> None:
         used = {operation.name for operation in walk(kernel)}
@@ -114,7 +122,7 @@ def compile_case(
 
 
 def execute(case: Case, kernel: Any, scratch: int, lanes: int = 32) -> tuple[Array, Array]:
-    """Run on random numbers; return the found and the expected output."""
+    """Run a compiled contraction on random numbers; return the found and the expected output."""
     narrow = DTYPES[case.element]
     a, b = (RNG.standard_normal(shape).astype(narrow) for shape in case.shapes[:2])
     c = RNG.standard_normal(case.shapes[2]).astype(np.float32)
@@ -203,7 +211,7 @@ def to_tf32(array: Array) -> Array:
 @pytest.mark.parametrize("alignment", [4, 16])
 @pytest.mark.parametrize("case", MATRICES, ids=name)
 def test_tf32(case: Case, alignment: int) -> None:
-    """Results are sums of exact products of rounded elements; the sums are rounded to f32."""
+    """With tf32, products of the rounded elements are exact, and their sums are rounded to f32."""
     kernel, scratch = compile_case(
         case, asynchronous=True, alignment=alignment, unit=MMA.only(["f32"])
     )

@@ -1,4 +1,4 @@
-"""Right kernels give NumPy's numbers, with checks and without."""
+"""Correct kernels give NumPy's numbers, both with the emulator's checks and without."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_shuffle(element: str, subgroup: int, mode: str, offset: int) -> None:
 
 @pytest.mark.parametrize("offset", [1, 8, 16])
 def test_shuffle_in_parts_of_a_wave(offset: int) -> None:
-    """A shuffle of width 32 exchanges within each half of a wave of 64, as rocdl needs it."""
+    """A shuffle of width 32 exchanges values within each half of a wave of 64, as on AMD GPUs."""
     x = RNG.standard_normal(64).astype(np.float32)
     y, valid = np.zeros_like(x), np.zeros(64, np.int32)
     text = SHUFFLE.replace("ELEMENT", "f32").replace("MODE", "xor")

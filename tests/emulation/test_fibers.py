@@ -1,4 +1,4 @@
-"""The assembly that switches stacks, for every processor; other tests execute this machine's.
+"""The assembly that switches stacks, for every processor; other tests execute it on this machine.
 
 LLVM's assembler for other processors is not in llvmlite, so ziglang's is used.
 """

@@ -1,4 +1,4 @@
-"""Reductions whose lanes share a result: every combiner on every type, against NumPy."""
+"""Reductions that several lanes compute together: every combiner on every type, against NumPy."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_differences_are_sums_in_lanes() -> None:
 
 
 def test_unknown_combiners_take_one_lane() -> None:
-    """One lane computes a reduction by quotients, which are not associative."""
+    """A reduction by division, which is not associative, is computed by a single lane."""
     case = Reduction("divf", "f32", np.divide)
     rng = np.random.default_rng(7)
     x, y = case.numbers(rng, ROWS, COLUMNS), case.numbers(rng, ROWS)

@@ -136,7 +136,7 @@ def test_random_elements(seed: int) -> None:
 
 @pytest.mark.parametrize("case", [Elements((32, 64)), Elements((16,), (4, 64))], ids=str)
 def test_warps_read_whole_sectors(case: Elements) -> None:
-    """Elements are read once, 16 bytes by each lane, by four loads before their first use."""
+    """Each element is loaded once, 16 bytes by a lane; four loads precede the first use."""
     *_, trace = run(case, traced=True)
     wide = [one for one in warp_accesses(trace, 32) if one.access.num_bytes == 16]
     read = [one for one in wide if one.sectors == prod((*case.shape, *case.pieces)) * 4 // 32 // 4]

@@ -103,7 +103,10 @@ _COLUMN_B = """
 
 
 def text(kind: str, *, a_by_rows: bool, b_by_rows: bool, shift: int = 0) -> str:
-    """Return the kernel for layouts of A [16, 16] and B [16, 8]."""
+    """Return the kernel of A [16, 16] times B [16, 8], each stored by rows or by columns.
+
+    ``kind`` is the element type; addresses of A are ``shift`` elements too large.
+    """
     b_height, b_width = (16, 8) if b_by_rows else (8, 16)
     addresses = (_ROW_A if a_by_rows else _COLUMN_A) + (_ROW_B if b_by_rows else _COLUMN_B)
     addresses += f"\n  %shift = arith.constant {shift} : index"

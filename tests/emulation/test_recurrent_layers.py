@@ -1,4 +1,4 @@
-"""Recurrent layers whose inputs are projected some time steps at a time, against ONNX Runtime."""
+"""Recurrent layers that project the inputs of a few time steps at a time, against ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEATURES, HIDDEN = 6, 8
 
 
 def layer(kind: str, steps: int, batch: int, *, attributes: str = "") -> onnx.ModelProto:
-    """Return a bidirectional layer whose results are all outputs and the last states."""
+    """Return a bidirectional layer; its results are all time steps' outputs and the last states."""
     rng = np.random.default_rng(steps)
     model = onnx.parser.parse_model(f"""
         <ir_version: 9, opset_import: ["" : 17]>
@@ -40,7 +40,7 @@ def layer(kind: str, steps: int, batch: int, *, attributes: str = "") -> onnx.Mo
     [("LSTM", ""), ("GRU", ""), ("GRU", ", linear_before_reset=1"), ("RNN", "")],
 )
 def test_projections_in_parts(kind: str, attributes: str, batch: int) -> None:
-    """Inputs are projected in parts, also if 19 time steps are no multiple of a part's steps."""
+    """Inputs are projected for a few time steps at a time, also if 19 steps are not a multiple."""
     model = layer(kind, 19, batch, attributes=attributes)
     options = check_options("nvvm:sm_90", policy="wavefront", num_veus=3)
     operators = Compilation.of_model(model, options).emit("operators").decode()

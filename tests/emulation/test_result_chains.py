@@ -1,4 +1,7 @@
-"""Reductions with initial values and epilogues in registers, on random chains, against NumPy."""
+"""Chains of initial value, reduction and epilogues whose intermediates stay in registers.
+
+Random chains are compared with NumPy.
+"""
 
 from __future__ import annotations
 
@@ -199,7 +202,7 @@ def test_chains(case: Chain) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_all_of_a_chain_is_in_registers(case: Chain) -> None:
-    """A chain includes all operations, except epilogues that a block transposes."""
+    """One chain has all operations, except an epilogue that transposes the result."""
     with ir.Context(), ir.Location.unknown():
         module: Any = ir.Module.parse(case.source)
         run_passes(module, "linalg-generalize-named-ops")
@@ -214,7 +217,7 @@ def test_all_of_a_chain_is_in_registers(case: Chain) -> None:
 
 @pytest.mark.parametrize(("rows", "limit"), [(5, 3), (3, 8), (33, 24)])
 def test_sizes_that_are_known_at_run_time(rows: int, limit: int) -> None:
-    """A temporary of a size known at run time is in registers; the size bounds the loops."""
+    """A temporary whose size is known only at run time is in registers; loops end at that size."""
     kind = f"memref<{rows}x32xf16>"
     part = "memref<?x8xf16, strided<[8, 1]>>"
     source = f"""

@@ -1,4 +1,4 @@
-"""Accesses of warps, counted from what an emulated launch recorded."""
+"""Count the memory accesses of warps in the trace of an emulated launch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ THREADS, SIZE = 64, 64
 
 @pytest.mark.parametrize(("access", "sectors"), [("(i, j)", 4), ("(i, j * 8)", 32), ("(i, 0)", 1)])
 def test_sectors(access: str, sectors: int) -> None:
-    """A warp reads 4 sectors for 128 bytes, 32 for every eighth element, 1 for one element."""
+    """A warp reads 32 adjacent f32 elements in 4 sectors, every eighth in 32, a single one in 1."""
     columns = 8 * SIZE if "8" in access else SIZE
     kind, wide = f"memref<{SIZE}x{SIZE}xf32>", f"memref<{SIZE}x{columns}xf32>"
     source = f"""

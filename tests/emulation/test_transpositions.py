@@ -44,7 +44,7 @@ func.func @kernel(%id: index, %x: {x}, %z: {z}, %y: {y}) {{
 
 
 def types(a: int, b: int, c: int, element: str = "f32") -> list[str]:
-    """Return the types of the rKernel's buffers."""
+    """Return the types of x, z and y of ``rotation``."""
     return [f"memref<{c}x{b}x{a}x{element}>", f"memref<{b}x{c}xf32>", f"memref<{b}x{a}x{c}xf32>"]
 
 
@@ -59,7 +59,7 @@ def is_staged(kernel: Any) -> bool:
 @pytest.mark.parametrize("element", ["f32", "f16"])
 @pytest.mark.parametrize("sizes", [(64, 3, 32), (33, 2, 50), (16, 5, 17), (100, 1, 70)])
 def test_turned_operands(sizes: tuple[int, int, int], element: str) -> None:
-    """Transposed operands are staged, and results right, also at edges of the squares."""
+    """Transposed operands are staged in shared memory, also if sizes do not divide into squares."""
     a, b, c = sizes
 
     def inspect(kernel: Any) -> None:
@@ -86,7 +86,7 @@ def test_few_neighbors_are_not_staged(sizes: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_sectors(turned: bool) -> None:
-    """A warp's loads and stores touch the four sectors that 128 bytes fill, turned or not."""
+    """A warp's accesses touch four sectors of 32 bytes for 128 bytes, transposed or not."""
     kind, access = "memref<64x96xf32>", "(j, i)" if turned else "(i, j)"
     source = "memref<96x64xf32>" if turned else kind
     module = f"""
@@ -112,7 +112,7 @@ func.func @kernel(%id: index, %x: {source}, %y: {kind}) {{
 
 @pytest.mark.parametrize("target", ["nvvm:sm_80", "rocdl:gfx90a"])
 def test_a_model_that_turns_images(target: str) -> None:
-    """Images are transposed right in two ways, also in tiles at edges."""
+    """A model transposes images to [N, W, C, H] and to [N, H, W, C], also in tiles at edges."""
     model = onnx.parser.parse_model("""
         <ir_version: 9, opset_import: ["" : 17]>
         turn (float[1,20,41,37] x, float[1,41,37,20] z)

@@ -1,4 +1,4 @@
-"""Explanations of a run: bounds against all paths, the verdict, losses, and the tools' text."""
+"""Explanations of a run: lower bounds of its time, the verdict, losses, and the tools' text."""
 
 from __future__ import annotations
 

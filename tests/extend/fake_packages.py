@@ -1,4 +1,4 @@
-"""Packages that are installed as far as ``importlib.metadata`` can see: a folder on the path."""
+"""Fake packages: metadata and a module in a folder, so that ``importlib.metadata`` finds them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 def install(
     folder: Path, package: str, groups: Mapping[str, Mapping[str, str]], code: str = ""
 ) -> None:
-    """Write a package's metadata with entry points by group, and one module of its name."""
+    """Write a package's metadata, its entry points by group, and its only module with ``code``."""
     info = folder / f"{package.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
     info.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")

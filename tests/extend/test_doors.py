@@ -1,6 +1,7 @@
 """Policies, devices, passes, cost functions, targets and providers that a program registers.
 
-Each takes effect when it is named; malformed objects and failures of them are refused in a line.
+A registered object is used where its name is given; a malformed or failing object is refused in one
+line.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ KERNEL = RKernel(name="k", num_rtasks=1, reads=(), writes=())
 
 @contextmanager
 def registered(registry: Registry[Any], name: str, value: object) -> Generator[None]:
-    """Register an object for a while."""
+    """Register ``value`` under ``name`` while the context is entered."""
     registry.register(name, value)
     try:
         yield
@@ -63,7 +64,7 @@ def registered(registry: Registry[Any], name: str, value: object) -> Generator[N
 
 
 class Prophet(Wavefront):
-    """The policy `wavefront`, which joins `auto` and records the vEUs of each call."""
+    """The policy `wavefront`, which `auto` tries too; ``asked`` has the vEU count of each call."""
 
     name: ClassVar[str] = "prophet"
     joins_auto: ClassVar[bool] = True
@@ -106,28 +107,28 @@ class Stuck(Wavefront):
     joins_auto: ClassVar[bool] = True
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Fail."""
+        """Raise a ``KeyError``."""
         raise KeyError("key")
 
 
 class Mute(Stuck):
-    """A policy without a plan."""
+    """A policy that returns None instead of a plan."""
 
     name: ClassVar[str] = "mute"
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return no plan."""
+        """Return None."""
         nothing: Any = None
         return nothing
 
 
 class Picky(Stuck):
-    """A policy with an error of its own."""
+    """A policy that raises an error of the package's own class ``OptionError``."""
 
     name: ClassVar[str] = "picky"
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Fail with an error of this package."""
+        """Raise an ``OptionError``."""
         raise OptionError("expected another device")
 
 
@@ -167,7 +168,7 @@ def test_devices_from_outside(tmp_path: Path) -> None:
 
 def test_devices_that_are_refused(tmp_path: Path) -> None:
     class Clever(DeviceDescription):
-        """A subclass of descriptions: the compile cache would not know the results of its code."""
+        """A subclass, refused because the compile cache's keys do not cover a subclass's code."""
 
     cpu = find_device("cpu")
     fields: dict[str, Any] = {name: getattr(cpu, name) for name in cpu.__dataclass_fields__}
@@ -255,7 +256,7 @@ class Abstract(Pass):
 
 @dataclass(frozen=True)
 class WithoutDefault(Rename):
-    """An option without a default."""
+    """A pass with an option of the type complex, which registration must refuse."""
 
     name: ClassVar[str] = "without-default"
 
@@ -263,7 +264,7 @@ class WithoutDefault(Rename):
 
 
 def named(name: str) -> type[Pass]:
-    """Return a pass of that name."""
+    """Return a pass class with the given name."""
     return type("Named", (Rename,), {"name": name})
 
 

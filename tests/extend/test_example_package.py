@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the ``bin`` folder of an environment in which both wheels are installed."""
+    """Return the ``bin`` folder of an environment with the project's and the example's wheels."""
     folder = tmp_path_factory.mktemp("packages")
     sources = {"rammer_mlir": ROOT, "rammer_extras": ROOT / "examples" / "rammer_extras"}
     wheels = [build_wheel(source, name, folder) for name, source in sources.items()]
@@ -69,7 +69,7 @@ def test_the_target_has_a_stage_of_its_own(tools: Path, model: Path) -> None:
 
 
 def test_the_rkernels_compute_the_product(tools: Path, model: Path, tmp_path: Path) -> None:
-    """The package's pass keeps the C rKernel only; compiled from there, results are right."""
+    """The package's pass keeps only the product's C rKernel; its IR compiles, and runs right."""
     x = np.random.default_rng(3).standard_normal((4, 8)).astype(np.float32)
     files = ("x.npz", "y.npz", "tasks.mlir", "buffers.mlir", "layer.rammer")
     feeds, outputs, tasks, buffers, artifact = (tmp_path / name for name in files)

@@ -54,16 +54,16 @@ GOOD = DESCRIPTION + FUNCTION
 
 
 class Given:
-    """A provider of the offers that a test gives."""
+    """A provider that offers what a test passes to its constructor."""
 
     name: ClassVar[str] = "given"
 
     def __init__(self, *offers: Any) -> None:
-        """Offer modules, texts of modules, the result of a function, or anything else."""
+        """Take modules, texts of modules and wrong objects as offers, or one function to call."""
         self._offers = offers
 
     def offer(self, operator: OfferedOperator) -> Sequence[Any]:
-        """Return the offers, parsed where they are texts."""
+        """Return the offers, with texts parsed, or the result of the given function."""
         if any(map(callable, self._offers)):
             (function,) = self._offers
             return function(operator)
@@ -71,7 +71,7 @@ class Given:
 
 
 def tile(*offers: Any, options: str = "") -> str:
-    """Tile the operator with a provider of these offers; return the module."""
+    """Tile ``OPERATOR`` with a provider of these offers; return the module's text."""
     KERNEL_PROVIDERS.register("given", Given(*offers))
     try:
         context = ir.Context()

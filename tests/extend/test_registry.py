@@ -1,4 +1,4 @@
-"""Registries: built-in and registered objects, entry points of packages, and all that breaks."""
+"""Registries of built-in objects, registered objects and entry points, also of broken packages."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def plugin(tmp_path: Path) -> Generator[Path]:
 
 @pytest.fixture
 def tool(capsys: pytest.CaptureFixture[str]) -> Callable[..., Tool]:
-    """Return a function that makes a ``Tool`` of a module of the command line."""
+    """Return a function that makes a ``Tool`` from the Python module of a command-line tool."""
 
     def make(module: ModuleType) -> Tool:
         return Tool(module.main, capsys)
@@ -132,7 +132,7 @@ def test_compile_and_run_with_a_plugin(
 
 @pytest.fixture
 def rows(tmp_path: Path) -> Generator[Path]:
-    """Return a plug-in file with rKernels that compute rows, and costs that prefer these."""
+    """Return a plug-in file with rKernels whose rTasks compute rows, and costs that prefer them."""
     file = tmp_path / "rows.py"
     shutil.copy(EXTENSIONS, file)
     yield file
@@ -217,12 +217,12 @@ class Mine(Sequential):
 
 
 class NoKernels:
-    """Offers nothing."""
+    """A provider that offers no rKernels."""
 
     name: ClassVar[str] = "no-kernels"
 
     def offer(self, operator: OfferedOperator) -> list[ir.Module]:
-        """Return nothing."""
+        """Return an empty list."""
         return []
 
 

@@ -56,7 +56,10 @@ def _files(package: Path) -> list[Path]:
 
 
 def make_environment(folder: Path, wheels: Sequence[Path]) -> Path:
-    """Install wheels into a new environment that finds all else in this one; return its ``bin``."""
+    """Install wheels into a new environment, and return its ``bin`` folder.
+
+    The new environment finds all other packages in the environment of this process.
+    """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = folder / "bin" / "python"
     (site,) = folder.glob("lib/python*/site-packages")

@@ -1,4 +1,4 @@
-"""Code generators that tests of external rKernels share."""
+"""Fixture with a code generator for tests of external rKernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples/your_own_codegen.py"
 
 @pytest.fixture
 def products() -> Iterator[Any]:
-    """Return the example's code generator, registered for a while."""
+    """Return the code generator of `examples/your_own_codegen.py`, registered during the test."""
     runpy.run_path(str(EXAMPLE))
     yield CODEGENS.get("products")
     CODEGENS.unregister("products")

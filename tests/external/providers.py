@@ -60,7 +60,7 @@ def relu() -> onnx.ModelProto:
 
 @dataclass
 class Rows:
-    """Offers code for operators of one input of ROWS rows; an rTask computes one row."""
+    """A provider for operators on one input of ROWS rows; each rTask of its code computes a row."""
 
     code: str | bytes = TRIPLED
     form: str = "c"
@@ -72,7 +72,7 @@ class Rows:
     name: ClassVar[str] = "rows"
 
     def offer(self, operator: OfferedOperator) -> Sequence[ir.Module]:
-        """Offer an rKernel."""
+        """Offer an rKernel if input and output are ROWS x COLUMNS f32 tensors, else nothing."""
         kind = ir.Type.parse(f"tensor<{ROWS}x{COLUMNS}xf32>")
         if operator.inputs != (kind,) or operator.outputs != (kind,):
             return []
@@ -90,7 +90,7 @@ def _favour(kernel: RKernel, device: Device) -> float | None:
 
 @contextmanager
 def offered(rows: Rows) -> Generator[None]:
-    """Register a provider, and costs that favor its rKernels, in the context."""
+    """Register a provider, and costs that favor its rKernels, while the context is entered."""
     with ExitStack() as stack:
         for registry, name, value in (
             (KERNEL_PROVIDERS, "rows", rows),

@@ -1,4 +1,4 @@
-"""A code generator with stateful functions, and an engine; both take products with weights."""
+"""A code generator with stateful functions, and an engine; both compute products with weights."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ void {name}_close(void *state) {{ free(state); }}
 
 @dataclass
 class PackedProducts:
-    """Takes products with weights; its function packs the weights when it is opened."""
+    """A code generator of products with weights, which its function packs when it is opened."""
 
     form: str = "c"
     holds_weights: bool = True
@@ -112,7 +112,7 @@ Run = Callable[[int, int, int], int]
 
 @dataclass
 class Products:
-    """An engine in Python that computes products in a callback, and lists its open entries."""
+    """An engine in Python that computes products; ``is_open`` has the names of its open entries."""
 
     name: ClassVar[str] = "products-engine"
     is_open: list[str] = field(default_factory=list[str])

@@ -1,4 +1,4 @@
-"""Wrong boxes and missing waits of external rTasks: verifiers, and runs that check rKernels."""
+"""External rTasks with wrong boxes or missing waits are refused by verifiers or by checked runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROW: Box = [("d0", 1), (0, COLUMNS)]
 
 
 class Relus:
-    """Offers Relu by rows, with whatever boxes and faults a test asks for."""
+    """A provider of Relu by rows, with the boxes and the C fault that a test chooses."""
 
     name: ClassVar[str] = "relus"
 
@@ -225,7 +225,7 @@ def test_no_wait_beside_an_external_rtask_can_be_left_out(
 
 
 def _without_waits(program: Any) -> Iterator[Any]:
-    """Yield programs without one wait of an external rTask, or with a wait for one step less."""
+    """Yield copies of a program that lack an external rTask's wait, or wait for one step less."""
     foreign = [n for n, each in enumerate(program["kernels"]) if "_x0" in json.dumps(each)]
     external = {n for n, each in enumerate(program["operators"]) if each[1] in foreign}
     assert external

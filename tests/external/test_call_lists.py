@@ -1,4 +1,4 @@
-"""Call lists, which compiled code executes: arguments, buffers bound or copied, failures."""
+"""Compiled code executes call lists: arguments of calls, bound or copied buffers, failing calls."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ class Recorder:
 
 
 def test_arguments(run: Run) -> None:
-    """Arguments are numbers, words, or words that are then set to zero; absent ones are zero."""
+    """Arguments are constants or words in memory; missing arguments are zero.
+
+    A word with ``is_taken`` is set to zero after it is read.
+    """
     recorder, word = Recorder(), ctypes.c_uint64(77)
     where = ctypes.addressof(word)
     calls = [
@@ -117,7 +120,7 @@ def test_buffers_are_bound_when_they_move(run: Run) -> None:
 
 
 def test_buffers_that_move_are_copied(run: Run) -> None:
-    """A buffer's first address is bound; after a move, memory of the list is bound instead."""
+    """A buffer's first address is bound; a buffer that moved is copied to and from bound memory."""
     recorder = Recorder()
     words = (ctypes.c_uint64 * 2)()
     move = ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value or 0

@@ -85,7 +85,7 @@ def test_a_module_that_an_engine_cannot_open_is_one_line(
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_two_modules_stay_apart(engine: str, tmp_path: Path) -> None:
-    """Two modules give the right results; an artifact with both exchanged is refused."""
+    """Two modules give right results; an artifact whose two modules are exchanged is refused."""
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
       g (float[4,8] x, float[4,8] z) => (float[4,6] y, float[4,5] u) {
         y = MatMul(x, v)  u = MatMul(z, w) }""")

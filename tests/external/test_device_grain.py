@@ -48,7 +48,7 @@ def packed() -> Iterator[PackedProducts]:
 
 
 def branches() -> onnx.ModelProto:
-    """Return a model in which two products stand between, beside and after work of the host."""
+    """Return a model in which two products run before, after and beside rOperators of the host."""
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
       g (float[6,16] x, float[4,96,96] z) => (float[6,16] y, float[4,96,96] u) {
         a = MatMul(x, v)  s = MatMul(z, z)  b = Tanh(a)  c = MatMul(b, w)  y = Softmax(c)
@@ -145,7 +145,7 @@ def test_timelines(packed: PackedProducts, tmp_path: Path) -> None:
 def test_the_checker_refuses_an_rtask_beside_one(
     veu: int, packed: PackedProducts, tmp_path: Path
 ) -> None:
-    """Without a vEU's barriers, in records and table alike, rule 7 refuses the artifact."""
+    """An artifact without a vEU's barriers breaks rule 7: exclusive rTasks run alone."""
     path = tmp_path / "model.rammer"
     with offloaded(branches(), "packed", policy="list") as exe:
         exe.save(path)
@@ -224,7 +224,7 @@ def threads_of_process() -> int:
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_libraries_with_all_threads(name: str, tmp_path: Path) -> None:
-    """With all threads, a library has one thread or more for each vEU, and right results."""
+    """With the option `threads=all`, a library has at least one thread for each vEU."""
     model = build("transformer_encoder", scale="small")
     feeds = random_feeds(model, 2)
     wanted = rammer_mlir.compile(model, cache=False).run(feeds)
@@ -259,7 +259,7 @@ def test_the_tools_name_the_grain(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_by_cost() -> None:
-    """A model with a region of the whole device, chosen by cost, has the host's results."""
+    """With `offload_choice="cost"`, a region of grain ``device`` gives the results of the host."""
     model = build("mlp", scale="small")
     feeds = random_feeds(model, 0)
     wanted = rammer_mlir.compile(model, cache=False).run(feeds)

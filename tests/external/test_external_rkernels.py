@@ -117,7 +117,7 @@ def test_a_status_is_an_error(tmp_path: Path) -> None:
 
 
 def test_measured_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow code is measured, and not chosen; each code has its own measurement."""
+    """Slow code is measured, and not chosen; faster code of the same operator is measured anew."""
     monkeypatch.setenv("RAMMER_PROFILES", str(tmp_path / "profiles.sqlite"))
     slow = TRIPLED.replace("return", "for (volatile int n = 0; n < 100000; n++) {}  return")
     summaries: list[tuple[str, ...]] = []

@@ -74,7 +74,7 @@ done:
 
 
 class Rowwise:
-    """Takes products; each rTask computes a row, with its sums in scratch memory."""
+    """A code generator of products; each rTask computes a row, with its sums in scratch memory."""
 
     name: ClassVar[str] = "rowwise"
 
@@ -114,7 +114,7 @@ class Rowwise:
 
 @pytest.fixture
 def rowwise() -> Iterator[Rowwise]:
-    """Return the code generator, registered for a while."""
+    """Return the code generator ``Rowwise``, registered during the test."""
     made = Rowwise()
     register_codegen(made)
     yield made
@@ -122,7 +122,7 @@ def rowwise() -> Iterator[Rowwise]:
 
 
 def chain(rows: int = 6, sums: int = 40, columns: int = 12) -> onnx.ModelProto:
-    """Return a model of two products, and functions between them."""
+    """Return a model of two products with a Relu between them and a Tanh behind."""
     model = parser.parse_model(
         '<ir_version: 10, opset_import: ["": 20]> '
         f"g (float[{rows},{sums}] x) => (float[{rows},{columns}] y) "

@@ -76,7 +76,7 @@ def test_llvm_ir_runs_on_emulated_gpus(target: str) -> None:
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("rows", FORMS, ids=lambda rows: rows.form)
 def test_nvidia_gpus(rows: Rows, chip: str, tmp_path: Path) -> None:
-    """The cubin has the function's code, and the saved artifact is proven and loaded."""
+    """The cubin has the external function's code; the saved artifact is proven and loaded."""
     exe = compiled(rows, f"nvvm:{chip}")
     assert isinstance(exe, GpuExecutable)
     assert exe.image.code_kind == "cubin" and b"rows" in exe.code
@@ -92,7 +92,7 @@ def test_nvidia_gpus(rows: Rows, chip: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", FORMS, ids=lambda rows: rows.form)
 def test_ptx_is_whole(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without ptxas the artifact has PTX, which the driver compiles: one header, no ``.extern``."""
+    """Without ptxas, the artifact has PTX for the driver: it has one header and no ``.extern``."""
     monkeypatch.setattr("rammer_mlir.compiler.backends.nvvm.find_ptxas", lambda: None)
     exe = compiled(rows, "nvvm:sm_80")
     assert isinstance(exe, GpuExecutable)

@@ -49,7 +49,7 @@ int32_t {name}(int64_t rtask, const float *x, float *y) {{
 
 @dataclass
 class Softsigns:
-    """Takes softsign of images of one batch, in blocks of channels if ``takes_blocks``."""
+    """A code generator of softsign on images, in blocks of channels if ``takes_blocks``."""
 
     takes_blocks: bool = True
     layout: Mapping[str, Mapping[int, int]] | None = None
@@ -92,7 +92,7 @@ class Softsigns:
 
 @pytest.fixture
 def softsigns() -> Iterator[Softsigns]:
-    """Return the code generator, registered for a while."""
+    """Return the code generator ``Softsigns``, registered during the test."""
     codegen = Softsigns()
     register_codegen(codegen)
     yield codegen
@@ -132,7 +132,7 @@ def check(given: onnx.ModelProto, **options: Any) -> Executable:
 
 
 def operators(given: onnx.ModelProto) -> list[str]:
-    """Return the lines of the program's rOperators."""
+    """Return the lines of the emitted stage `buffers` that declare rOperators."""
     options = check_options(offload="softsigns", offload_choice="always")
     text = Compilation.of_model(given, options).emit("buffers").decode()
     return [line for line in text.splitlines() if "rtask.operator " in line]
@@ -162,7 +162,10 @@ def test_the_models_own_values_stay_plain(softsigns: Softsigns) -> None:
 
 
 def test_blocks_without_a_convolution_behind_are_copied(softsigns: Softsigns) -> None:
-    """Results are right if transposes hide the convolutions, and the host copies blocks."""
+    """A region in blocks is right where transposes separate it from the convolutions.
+
+    The host then copies the region's blocks.
+    """
     hidden = model(
         "a = Conv<pads=[1,1,1,1]>(x, w)  t = Transpose<perm=[0,1,3,2]>(a)  b = Softsign(t)"
         "c = Transpose<perm=[0,1,3,2]>(b)  y = Conv(c, v)"
@@ -171,7 +174,7 @@ def test_blocks_without_a_convolution_behind_are_copied(softsigns: Softsigns) ->
 
 
 def test_the_host_computes_a_region_in_blocks(softsigns: Softsigns) -> None:
-    """Regions in blocks are right with a choice by cost, and pass ``offload_check``."""
+    """Regions in blocks are right if the cost chooses them, and with ``offload_check``."""
     check(BETWEEN, offload_choice="cost")
     check(BETWEEN, offload_check=True)
     assert softsigns.seen

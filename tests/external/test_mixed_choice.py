@@ -78,7 +78,7 @@ int32_t {name}(int64_t rtask, {arguments}, float *y) {{
 
 
 class Mixed:
-    """Takes two products in a row, with fast code, and single products, with slow code."""
+    """A code generator whose code of two products in a row is fast, and of one product slow."""
 
     name: ClassVar[str] = "mixed"
 
@@ -122,7 +122,7 @@ class Mixed:
 
 @pytest.fixture
 def mixed() -> Iterator[Mixed]:
-    """Return the code generator, registered for a while."""
+    """Return the code generator ``Mixed``, registered during the test."""
     made = Mixed()
     register_codegen(made)
     yield made
@@ -133,7 +133,7 @@ WEIGHTS = {"w": (64, 64), "a": (64, 8192), "b": (8192, 64)}
 
 
 def layers() -> onnx.ModelProto:
-    """Return a product, a function, and two products in a row with a wide layer between."""
+    """Return a product, a Tanh, and two products in a row with a wide layer between."""
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
       g (float[16,64] x) => (float[16,64] y) {
         p = MatMul(x, w)  t = Tanh(p)  h = MatMul(t, a)  y = MatMul(h, b) }""")

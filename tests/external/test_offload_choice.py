@@ -38,14 +38,17 @@ Costs = Callable[[RKernel, Device], float | None]
 
 @contextmanager
 def priced(costs: Costs) -> Generator[None]:
-    """Register a cost function as ``priced`` in the context."""
+    """Register a cost function as ``priced`` while the context is entered."""
     COST_FUNCTIONS.register("priced", costs)
     yield
     COST_FUNCTIONS.unregister("priced")
 
 
 def foreign_at(seconds: float, *names: str) -> Costs:
-    """Return costs of external rKernels; with ``names``, those of other regions cost a second."""
+    """Return a cost function: external rKernels take ``seconds``, and the model decides on others.
+
+    If ``names`` are given, external rKernels of other names take a second.
+    """
 
     def cost(kernel: RKernel, device: Device) -> float | None:
         is_foreign = "_x0" in kernel.name
@@ -64,7 +67,7 @@ def compiled(model: Any, **options: Any) -> Executable:
 
 
 def nothing(region: Region) -> RegionCode | None:
-    """Leave a region to the host."""
+    """Return no code for a region, so that the host computes the region."""
     return None
 
 
@@ -102,7 +105,7 @@ def test_everything_is_kept_where_it_is_faster(policy: str) -> None:
 
 
 def test_no_worse_than_host_and_all() -> None:
-    """A choice of some regions is faster than none or all, since a region's start costs time."""
+    """Some regions are faster than none or all: a region's code is fast, its call costs time."""
     model = build("transformer_encoder", scale="small")
     with priced(foreign_at(1e-9)):
         exe = compiled(model, costs="priced")
@@ -270,7 +273,7 @@ def wide_layers() -> Any:
 def test_regions_that_save_time_in_a_run(
     products: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Measured runs find the regions that save time, if simulations have no time left.
+    """Measured runs find the regions that save time, even if no seconds are left for simulations.
 
     The program has one vEU, so that no run waits for a thread that the system has suspended.
     """
@@ -306,7 +309,7 @@ def test_regions_that_save_time_in_a_run(
 def test_programs_without_time_to_compile_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The programs without regions and with all regions are measured in any case."""
+    """With ``offload_seconds=0``, only the programs with no region and with all are measured."""
     monkeypatch.setenv("RAMMER_PROFILES", str(tmp_path / "profiles.sqlite"))
     with caplog.at_level(logging.WARNING, "rammer_mlir"):
         exe = compiled(wide_layers(), costs="measured", offload_seconds=0.0)

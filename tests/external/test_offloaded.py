@@ -95,7 +95,7 @@ def test_what_costs_more_is_the_hosts(products: Any) -> None:
 
 
 def made(found: Any) -> Callable[[Region], Any]:
-    """Return a function that gives the same code for every region."""
+    """Return a function that returns ``found`` as the code of every region."""
     return lambda region: found
 
 

@@ -49,7 +49,7 @@ g (float[64] x, float[512,512] a) => (float[64] y, float[512,512] c) {
 
 
 class Sleeping:
-    """Offers a negation that sleeps first."""
+    """A provider of an external rKernel that sleeps, and then negates."""
 
     name: ClassVar[str] = "sleeping"
 
@@ -82,7 +82,7 @@ def branches() -> Iterator[rammer_mlir.Executable]:
 
 
 def test_an_external_rtask_runs_beside_ours(branches: rammer_mlir.Executable) -> None:
-    """Other vEUs go on while one of them is in foreign code."""
+    """Other vEUs execute rTasks while one vEU executes foreign code."""
     feeds = {
         "x": np.arange(64, dtype=np.float32),
         "a": np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32) / 16,
@@ -120,7 +120,7 @@ A key is a pair: vEU and rTask numbers of the foreign rTasks, and vEU and number
 
 
 def overlaps_of(timeline: Timeline) -> Overlaps:
-    """Return the overlaps of a timeline."""
+    """Return the µs that pairs of an external and an own rTask run at the same time on two vEUs."""
     tasks = [span for span in timeline.spans if span.kind == "rtask"]
     foreign = [span for span in tasks if span.module]
     assert foreign
@@ -134,7 +134,7 @@ def overlaps_of(timeline: Timeline) -> Overlaps:
 
 
 def overlaps_in(path: Path) -> Overlaps:
-    """Return the overlaps of a timeline in the JSON form."""
+    """Return the same overlaps as ``overlaps_of``, from a timeline's JSON file."""
     events = json.loads(path.read_text())["traceEvents"]
     tasks = [event for event in events if event.get("cat", "").startswith("rtask")]
 

@@ -1,4 +1,4 @@
-"""Regions as code generators see them, and what their code may require."""
+"""The regions that code generators get, the code they return, and what this code may require."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ SCALED = "define float @scaled(float %x) {\n  %y = fmul float %x, 2.0\n  ret flo
 
 
 class Doubled:
-    """Takes products with weights and a doubling after them; an object does the doubling."""
+    """A code generator of a product with weights and a multiplication by two after it.
+
+    C code computes the product, and calls an object file that multiplies.
+    """
 
     name: ClassVar[str] = "doubled"
 
@@ -119,7 +122,7 @@ class Doubled:
 
 @pytest.fixture
 def doubled() -> Iterator[Doubled]:
-    """Return the code generator, registered for a while."""
+    """Return the code generator ``Doubled``, registered during the test."""
     made = Doubled()
     register_codegen(made)
     yield made
@@ -189,7 +192,7 @@ def test_operands_are_aligned(
 def test_copies_of_many_regions_take_one_placement(
     doubled: Doubled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Placement is computed at most twice for all regions: once for each would take minutes."""
+    """The copies of all regions need at most two computations of placement, not one per region."""
     places: list[Placement] = []
 
     def counted(block: ir.Block) -> Placement:
@@ -230,7 +233,7 @@ def test_a_region_has_a_text_of_its_own(doubled: Doubled) -> None:
 
 
 def graph(rows: int = 6, element_type: str = "f32") -> Graph:
-    """Return a graph for the region of ``ONE``, with another size or type where one is given."""
+    """Return a graph for ``ONE``'s region, wrong if x has not 6 ``rows`` or y is not f32."""
     x, w = GraphTensor("x", (rows, 10)), GraphTensor("w", (10, 7))
     y = GraphTensor("y", (6, 7), element_type)
     return Graph("product", (x, w), (y,), (), (GraphNode("MatMul", ("x", "w"), ("y",)),))
@@ -356,7 +359,7 @@ def test_answers_of_another_type_are_one_line(
 
 @pytest.mark.parametrize("name", ["a,b", "a b", "a.b", "", "1a", "\N{GREEK SMALL LETTER PI}"])
 def test_names_of_code_generators(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that lists or pass options cannot contain unambiguously is refused."""
+    """A name that would be ambiguous in lists of names or in pass options is refused."""
     monkeypatch.setattr(Doubled, "name", name)
     words = "expected a name of letters, digits, '_' and '-' that begins with a letter, found "
     with pytest.raises(OptionError, match=words + repr(name)):
@@ -395,7 +398,7 @@ def test_layouts_are_integers(given: Any) -> None:
 
 
 def test_constants_are_checked_as_they_are() -> None:
-    """The check accepts code that relies on constants, here sizes of windows at borders."""
+    """`offload_check` never changes constants, here a pool's window sizes: code relies on them."""
     body = "a = Conv(x, k)  y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1]>(a)"
     model = model_of(body, "1,2,8,7", "1,4,6,5")
     for offload in ("numpy", "openvino"):
@@ -407,7 +410,7 @@ def test_constants_are_checked_as_they_are() -> None:
 def test_readings_are_as_patterns_may_ask_for(
     name: str, doubled: Doubled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pattern can have the inputs and attributes of each reading that models give."""
+    """For each reading that models give, a pattern with its inputs and attributes can be made."""
     seen: list[Reading] = []
 
     def supports(reading: Reading) -> bool:
@@ -453,7 +456,7 @@ def test_why_nothing_is_taken(name: str, doubled: Doubled, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("fallback", ["refuse", "host"])
 def test_needs_of_code_without_a_state(fallback: str, doubled: Doubled) -> None:
-    """A run in the compiler's process checks the packages that region code needs."""
+    """A run in the compiler's process checks that the packages exist that region code requires."""
     doubled.change = {"needs": (Requirement("no-such-package", "1.0"),)}
     exe = compiled(model_of(ONE), fallback=fallback)
     feeds = {"x": np.ones((6, 10), np.float32)}

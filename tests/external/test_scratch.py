@@ -78,7 +78,7 @@ def test_each_rtask_has_its_own(veus: int, summed: SummedApart, tmp_path: Path) 
 
 
 def test_the_hosts_candidates_need_none(summed: SummedApart) -> None:
-    """The host's candidates do not use the scratch operand, and no memory is planned for it."""
+    """If the host's candidates are chosen, no memory is planned for the scratch operands."""
     summed.scratch_bytes = 1 << 20
     exe = compiled("cost", num_veus=2)
     assert exe.image.modules == ()

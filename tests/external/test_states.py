@@ -49,7 +49,7 @@ def packed() -> Iterator[PackedProducts]:
 
 @pytest.fixture
 def engine(packed: PackedProducts) -> Iterator[Products]:
-    """Yield an engine, registered during the test, for which ``packed`` makes graphs."""
+    """Yield an engine, registered during the test; ``packed`` generates modules for this engine."""
     made = Products()
     register_engine(made)
     packed.form, packed.code = "graph", {"engine": made.name}
@@ -330,7 +330,7 @@ def test_what_is_not_installed_is_one_line(name: str, packed: PackedProducts) ->
 
 
 class NotATextError(Exception):
-    """An exception whose text cannot be made."""
+    """An exception whose ``__str__`` raises."""
 
     def __str__(self) -> str:
         """Raise the exception itself instead of returning a text."""
@@ -338,7 +338,7 @@ class NotATextError(Exception):
 
 
 def product_of(host: EntryHost) -> Callable[[int, Sequence[int]], None]:
-    """Return a Python function that computes a row of a product, as ``Products`` does."""
+    """Return a Python function that computes a row of the entry's product, as ``Products`` does."""
     rows, sums, columns = map(int, host.module.content.split())
     kind, weight = ctypes.c_float * (sums * columns), host.weights[1]
     w = np.ctypeslib.as_array(kind.from_address(weight or 0)).reshape(sums, columns)

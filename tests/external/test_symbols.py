@@ -142,7 +142,7 @@ def test_damaged_object_is_refused(damage: Callable[[bytes], bytes], found: str)
 
 
 def test_object_of_another_target_is_not_loaded() -> None:
-    """An object for another machine is linked without a check, which would have to load it."""
+    """An object for another machine is linked unchecked: a check would have to load the object."""
     machine = Machine("aarch64-unknown-linux-gnu", "generic", "", 128)
     content = emit_object(ir("no_such_function"), machine)
     assert linked_objects([foreign(content, "object")], machine) == (content,)

@@ -26,7 +26,7 @@ CODEGENS = ["numpy", "onnxruntime", "openvino", "onednn"]
 
 @dataclass(frozen=True)
 class Case:
-    """A model, and how it is scheduled."""
+    """A model, and the policy and the number of vEUs with which it is compiled."""
 
     model: str
     policy: str

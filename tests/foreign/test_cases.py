@@ -1,4 +1,4 @@
-"""Functions in the spirit of other projects' test suites, compared with NumPy."""
+"""Functions that are typical of other projects' test suites, compared with NumPy."""
 
 # NumPy infers the types of expressions from those of arguments, which lambdas do not have.
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false

@@ -37,7 +37,7 @@ def _run(function: str, numbers: Array) -> Array:
 
 
 def _pairs(parts: Array, dtype: str) -> Array:
-    """Return all complex numbers whose parts are among ``parts``."""
+    """Return all complex numbers whose real and imaginary parts are among ``parts``."""
     pairs = np.array(list(itertools.product(parts, parts)), parts.dtype)
     return pairs.view(dtype)[:, 0]
 

@@ -1,4 +1,4 @@
-"""Elementwise loop nests that read their destination, and readers of their results."""
+"""Elementwise operations that update their output operand in place, and products of the results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PRODUCT = """
 
 
 def one(maps: str, inputs: str, outputs: str, body: str) -> str:
-    """Return the text of a ``linalg.generic`` over both dimensions, with the result ``%a``."""
+    """Return the text of ``%a``, an elementwise ``linalg.generic`` over 12 x 40 elements."""
     kind = "tensor<12x40xf32>"
     return f"""
     %a = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel", "parallel"]}}
@@ -80,7 +80,7 @@ CASES: dict[str, tuple[str, Wanted]] = {
 @pytest.mark.parametrize("boundary", ["default", "none"])
 @pytest.mark.parametrize("name", CASES)
 def test_product_of_what_was_computed_in_place(name: str, boundary: str, num_veus: int) -> None:
-    """A product of a nest's in-place results is right, and the nest's input is unchanged."""
+    """The product of an in-place result is right, and the function's argument is unchanged."""
     nest, wanted = CASES[name]
     text = f"""{HEAD}
     func.func @main(%x: tensor<12x40xf32>, %b: tensor<40xf32>, %w: tensor<40x24xf32>)
@@ -123,7 +123,7 @@ def test_elements_that_are_not_written_keep_their_values() -> None:
 
 @pytest.mark.parametrize("element", ["f32", "bf16"])
 def test_layers_in_place(element: str) -> None:
-    """Two layers are right whose bias and activation update the product in place."""
+    """Two layers whose bias and activation update the product in place give the right result."""
     text = HEAD + f"""
     func.func @main(%x: tensor<16x16x{element}>, %w: tensor<16x16x{element}>,
         %b: tensor<16x{element}>) -> tensor<16x16x{element}> {{

@@ -35,7 +35,7 @@ def test_text_on_a_single_line(form: str) -> None:
 
 
 def test_paths_are_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path is not taken for MLIR text, even if it begins as the text of a module does."""
+    """A path is not taken for MLIR text, even if it begins as a module's text does."""
     monkeypatch.chdir(tmp_path)
     Path("module {1}").write_text(TEXT)
     for name in ("module.onnx", "module {1}"):

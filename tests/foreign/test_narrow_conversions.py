@@ -1,4 +1,4 @@
-"""Conversions of narrow floats round as ml_dtypes does, for all codes and many numbers."""
+"""Conversions of narrow floats round as ml_dtypes does, for all bit patterns and many numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rKernels that a user writes in IR, C or LLVM IR, given as a stage with declared boxes."""
+"""rKernels with declared boxes, written by a user in IR, C or LLVM IR, in a stage to compile."""
 
 from __future__ import annotations
 

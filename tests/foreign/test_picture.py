@@ -1,4 +1,7 @@
-"""Each arrow of the README's picture has a test: a stage is compiled further or given back."""
+"""Each arrow of the README's picture has a test of its two ends.
+
+A stage leads to the next stage, and its printed text can be compiled from there on.
+"""
 
 from __future__ import annotations
 

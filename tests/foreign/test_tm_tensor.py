@@ -148,7 +148,7 @@ def test_scatter(
 
 
 def test_scatter_of_a_number_that_is_cast() -> None:
-    """A scatter is right whose number of updates is static only before a cast of the updates.
+    """A scatter is right if the number of its updates is static only in the operand of a cast.
 
     torch-mlir leaves such casts.
     """

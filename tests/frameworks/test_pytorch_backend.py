@@ -1,4 +1,4 @@
-"""``torch.compile`` with the back end ``rammer``: graphs, sizes, weights, and what torch runs."""
+"""``torch.compile`` with the back end ``rammer``: which graphs it compiles, which torch runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules of PyTorch, by ONNX, torch.export and torch.compile: equal to what torch computes."""
+"""Modules of PyTorch, through ONNX, torch.export and torch.compile, give torch's results."""
 
 from __future__ import annotations
 

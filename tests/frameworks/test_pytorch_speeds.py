@@ -1,4 +1,4 @@
-"""The benchmark of PyTorch's interfaces: its ratios, and the timing of a network in a process."""
+"""The benchmark of PyTorch's interfaces: ratios within a round, timing in one process per way."""
 
 from __future__ import annotations
 

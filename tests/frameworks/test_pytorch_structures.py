@@ -1,4 +1,4 @@
-"""Structures are rebuilt as torch does; tensors of all types and layouts become arrays."""
+"""Nested results are rebuilt as torch does; tensors of all types and layouts become arrays."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def padding_in_causal_mask() -> onnx.ModelProto:
 
 
 def sliding_window() -> onnx.ModelProto:
-    """Return a model like Mistral: a query sees only some keys before it."""
+    """Return a model like Mistral: a query sees only a window of the keys before it."""
     g = Graph()
     x = g.input("x", ["s", "s"])
     positions = g.range(g.size(x, 0))

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 
 def floats(*shape: int, seed: int = 0) -> Array:
-    """Return normally distributed float32 numbers of a shape, which ``seed`` determines."""
+    """Return normally distributed float32 numbers, drawn with the random seed ``seed``."""
     return np.asarray(np.random.default_rng(seed).standard_normal(shape), np.float32)
 
 

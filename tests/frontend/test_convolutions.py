@@ -113,7 +113,7 @@ def test_conv_transpose_multiplies_no_stuffed_zeros() -> None:
 
 
 def _products(text: str) -> list[str]:
-    """Return the lines of the IR that have a reduction."""
+    """Return the lines of the IR that have a reduction loop: those of products."""
     return [line for line in text.splitlines() if "linalg.generic" in line and "reduc" in line]
 
 

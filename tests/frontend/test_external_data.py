@@ -41,7 +41,7 @@ def external(location: str, **keys: object) -> onnx.TensorProto:
 
 
 def in_graph(tensor: onnx.TensorProto) -> onnx.ModelProto:
-    """Return a model that adds ``tensor``, an initializer of the graph."""
+    """Return a model that adds an initializer of the graph, ``tensor``, to its input."""
     graph = helper.make_graph(
         [helper.make_node("Add", ["x", "w"], ["y"])], "g", [value("x")], [value("y")], [tensor]
     )
@@ -49,7 +49,7 @@ def in_graph(tensor: onnx.TensorProto) -> onnx.ModelProto:
 
 
 def in_node(tensor: onnx.TensorProto) -> onnx.ModelProto:
-    """Return a model that adds ``tensor``, an attribute of a Constant node."""
+    """Return a model that adds an attribute of a Constant node, ``tensor``, to its input."""
     model = in_graph(tensor)
     del model.graph.initializer[:]
     model.graph.node.insert(0, helper.make_node("Constant", [], ["w"], value=tensor))

@@ -232,7 +232,7 @@ def test_invalid_constant_operands_are_named() -> None:
 def test_scattering_to_many_known_places_is_a_selection() -> None:
     """ScatterND with constant indices becomes a Gather and a Where.
 
-    Of several updates of a place, the last is the result.
+    If several updates have the same index, the last update is the result.
     """
     random = np.random.default_rng(0)
     places = random.integers(-20, 20, (700, 2))

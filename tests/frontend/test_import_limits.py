@@ -187,7 +187,7 @@ def test_constants_that_no_memory_holds(nodes: str, constants: dict[str, list[in
 def test_a_sum_over_an_unstored_matrix_needs_no_memory() -> None:
     """A sum over EyeLike needs no memory for the matrix.
 
-    Its elements are computed from their indices one after the other.
+    The matrix's elements are computed from their indices one after the other.
     """
     nodes = "z = ConstantOfShape(n) e = EyeLike(z) s = ReduceSum(e) y = Add(s, x)"
     text = f"(float[2] x) => (float[1,2] y) {{{nodes}}}"

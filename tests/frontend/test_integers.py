@@ -53,7 +53,7 @@ def test_quotients(kind: Any, constants: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("kind", [*SIGNED, *UNSIGNED])
 @pytest.mark.parametrize("fmod", [0, 1])
 def test_remainders(kind: Any, fmod: int) -> None:
-    """A remainder has the sign of the divisor, or with ``fmod`` of the dividend."""
+    """A remainder has the sign of the divisor, or, with ``fmod``, the sign of the dividend."""
     x, y = pairs(kind)
     with np.errstate(all="ignore"):
         expected = np.fmod(x, y) if fmod else np.mod(x, y)

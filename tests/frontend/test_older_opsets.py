@@ -30,7 +30,7 @@ def test_the_value_of_a_padding_has_the_type_of_its_operand(dtype: str) -> None:
 
 
 def test_the_value_of_a_padding_of_a_result_that_inference_does_not_know() -> None:
-    """The value of Pad has the operand's type, even if ONNX's inference does not know this type.
+    """Pad's value has the type of Pad's data, even if ONNX's inference does not know this type.
 
     ONNX's inference gives Compress no type in opset 9.
     """

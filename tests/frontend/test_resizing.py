@@ -88,7 +88,10 @@ def test_coordinates_of_older_opsets(opset: int, mode: str, scale: float) -> Non
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("scales", [(0.5, 1.5), (2, 1.5), (0.5, 0.7)])
 def test_scales_of_two_axes_in_older_opsets(mode: str, scales: tuple[float, float]) -> None:
-    """In opset 10, each axis is rounded by its own scale: down if the axis grows, else up."""
+    """In opset 10, coordinates of an axis are rounded down if the axis grows, else up.
+
+    A second axis may have a different scale.
+    """
     given = np.array([1, 1, *scales], np.float32)
     check_node("Resize", [floats(1, 2, 3, 5), given], constants=[1], opset=10, mode=mode)
     model = parser.parse_model(f"""<ir_version: 9, opset_import: ["": 10]>

@@ -104,7 +104,7 @@ def test_weights_in_files_of_an_onnx_ir_model_are_read(path: Path, tmp_path: Pat
 def test_weights_of_an_onnx_ir_model_stay_in_its_memory() -> None:
     """Large weights of an onnx_ir model are not serialized.
 
-    The cache and ``together`` still use all weights.
+    The compile cache, and ``together``, which joins models in one program, still use all weights.
     """
     weights = np.random.default_rng(4).standard_normal((64, 64)).astype(np.float32)
     layer = onnx.parser.parse_model(

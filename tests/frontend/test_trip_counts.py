@@ -1,4 +1,4 @@
-"""Loops that end by a counter, as TensorFlow exports recurrent layers."""
+"""Loops that end when a counter reaches a limit, as TensorFlow exports recurrent layers."""
 
 from __future__ import annotations
 

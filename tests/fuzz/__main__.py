@@ -85,7 +85,8 @@ def _operators(case: Case) -> str:
 def _looks(case: Case | None, problem: Problem) -> str:
     """Return text that is equal for similar findings.
 
-    The text has the sort and, for an exception, the last line without quoted names and numbers.
+    The text has the problem's ``sort`` and, for an exception, the last line without quoted names
+    and numbers.
     """
     text = problem.text.splitlines()[-1] if problem.sort[0].isupper() else ""
     plain = re.sub("[0-9]+", "N", re.sub("'[^']*'", "X", text))
@@ -150,7 +151,7 @@ class Searcher:
 
 
 def _jobs(options: argparse.Namespace) -> Iterator[Job]:
-    """Yield all jobs of the command line, with the kinds in turn.
+    """Yield all jobs of the command line: for each seed, one of each kind.
 
     With a time limit, jobs are yielded until the time is over.
     """

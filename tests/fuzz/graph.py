@@ -32,7 +32,7 @@ INTEGERS = ("int64", "int32", "int64", "int8", "uint8")
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of a random graph, with its numbers in a run on the inputs of the seed.
+    """A tensor of a random graph, with its numbers in a run on the graph's random inputs.
 
     Attributes:
         name: name in the graph.

@@ -127,7 +127,10 @@ _LIMITS = (ModelError, ShapeError, TargetError, UnsupportedError)
 
 
 def refusal(error: RammerError) -> Problem:
-    """Return the problem of an error for a valid model; it is marked if it states a limit."""
+    """Return the problem of an error for a valid model.
+
+    If the error states a limit of the compiler, the problem counts as a refusal.
+    """
     if "\n" in str(error):
         return Problem("several lines", f"{type(error).__name__}: {error}")
     return Problem(type(error).__name__, str(error), refused=isinstance(error, _LIMITS))

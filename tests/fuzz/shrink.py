@@ -122,7 +122,7 @@ def _part(model: onnx.ModelProto, infos: dict[str, onnx.ValueInfoProto], outputs
 def _bypassed(
     model: onnx.ModelProto, infos: dict[str, onnx.ValueInfoProto], outputs: list[str]
 ) -> Iterator[bytes]:
-    """Yield serialized models that each lack a node; its readers read an operand of it instead.
+    """Yield serialized models without one node each; the node's readers read its operand instead.
 
     Only nodes with a result of the operand's type and shape can be left out.
     """

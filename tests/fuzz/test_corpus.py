@@ -53,7 +53,7 @@ def operators(case: Case) -> list[str]:
 
 
 def test_wrong_numbers_are_found() -> None:
-    """Results of another function are a problem; results with rounding errors are not."""
+    """A model's results with Sin instead of Tanh are a problem; rounding errors are not."""
     model = onnx.ModelProto.FromString(plain().model)
     feeds = feeds_of(model, 3)
     expected = run_reference(model, feeds)

@@ -60,7 +60,7 @@ def test_veus_and_launches(name: str, num_veus: int | None, target: str) -> None
 
 
 def test_a_thousand_runs_of_a_relay(target: str) -> None:
-    """A relay over many vEUs is right in each of 1000 runs, launched and replayed in turn."""
+    """A relay over many vEUs is right in 1000 runs, by launches and replayed graphs alternately."""
     executable = Relay(min(find_gpu(target).num_veus, 100), 400).compile(target)
     inputs = executable.to_device({"x": np.array([0.5], np.float32)})
     captured = executable.capture(inputs)
@@ -73,7 +73,7 @@ def test_a_thousand_runs_of_a_relay(target: str) -> None:
 
 
 def test_a_watchdog_ends_a_program_that_waits_for_ever(target: str) -> None:
-    """A watchdog's error names a vEU that waits forever; afterwards, the GPU runs again."""
+    """A watchdog's error names a vEU that waits forever; the GPU runs other programs afterwards."""
     from dataclasses import replace
 
     from tests.runtime.test_gpu_executable import awaits_one_step_more

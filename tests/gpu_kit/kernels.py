@@ -1,4 +1,7 @@
-"""The subjects of a small kit, and their code for the emulator, which the stand-in runs."""
+"""The models and relays of a small kit, and their code for the emulator.
+
+The stand-in for CUDA's driver runs this code.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ RELAY_132 = Subject("relay-132", Relay(132, 133), tolerance=EXACT)
 
 
 def emulated(subject: Subject) -> Iterator[tuple[str, Code]]:
-    """Yield the name of each program of a subject, and its code for the emulator."""
+    """Yield the name of each program of a model or relay, and its code for the emulator."""
     for each in subject.ways:
         name = program_name(subject, each)
         if isinstance(subject.source, Relay):

@@ -1,4 +1,4 @@
-"""The whole kit on a stand-in for CUDA's driver: the bindings, the driver module, every case."""
+"""Run a whole kit on a stand-in for CUDA's driver: bindings, driver module and all cases."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_command_goes_on_where_the_last_one_stopped(place: Place) -> None:
 
 
 def test_a_probe_that_computes_wrong_numbers(place: Place) -> None:
-    """A probe with wrong loads is wrong; the number of these loads is reported with its figures."""
+    """The probe's case is wrong if loads are wrong; its message and the report count the loads."""
     done = place.command("--cases", "probe", PYTHONPATH="")  # no hook: kernels write nothing
     result = place.results()["probe"]
     assert (done.returncode, result["status"]) == (1, "wrong")

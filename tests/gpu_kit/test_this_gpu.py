@@ -1,4 +1,4 @@
-"""A device file and tables that are made of a kit's results, with made-up figures."""
+"""Made-up results of a kit become a device file, and tables in a report."""
 
 from __future__ import annotations
 

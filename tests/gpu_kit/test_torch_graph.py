@@ -1,4 +1,4 @@
-"""Graphs of the kit's networks in PyTorch, on the CPU, where PyTorch is installed."""
+"""The kit's networks as PyTorch graphs agree with ONNX Runtime on the CPU, if torch is there."""
 
 from __future__ import annotations
 

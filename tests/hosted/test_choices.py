@@ -1,4 +1,4 @@
-"""If nodes whose condition depends on data."""
+"""The operator If with a condition that depends on data."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_a_limit_of_the_run() -> None:
 
 
 def test_a_state_that_only_looks_like_an_invariant() -> None:
-    """Two states that each iteration exchanges are not taken for invariants."""
+    """Two states that each iteration swaps are not taken for loop invariants."""
     text = """(float[4] x, float[4] y) => (float[4] a, float[4] b) {
       n = Constant<value = int64 {71}>()  c = Constant<value = bool {1}>()
       a, b = Loop(n, c, x, y) <body = g (int64 i, bool d, float[4] s, float[4] t)

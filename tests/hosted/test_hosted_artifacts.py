@@ -88,7 +88,7 @@ def _selected(count: int) -> dict[str, np.ndarray[Any, Any]]:
 def test_sizes_that_were_not_run_before(most: int | None, tmp_path: Path) -> None:
     """A prepared model runs at sizes without an earlier run, up to a greatest size.
 
-    This is the user's size, or the size of the tensor from which rows are selected.
+    The greatest size is the user's, or the size of the tensor from which rows are selected.
     """
     model = model_of(BOXES)
     with rammer_mlir.compile(model, cache=False, specializations=16) as made:

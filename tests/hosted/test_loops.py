@@ -75,7 +75,7 @@ def test_a_loop_that_does_not_begin() -> None:
 
 @pytest.mark.parametrize("limit", [-1.0, 2.5, 6000.0])
 def test_a_condition_that_the_body_computes(limit: float) -> None:
-    """A loop that only a computed condition ends is right, also after many steps of native code."""
+    """A loop without a trip count is right: its body's condition ends it, after 1 to 6000 steps."""
     model = model_of("""(float[4] x, float l) => (float[4] y, int64 n, float[K] z) {
       c = Constant<value = bool {1}>()  zero = Constant<value_int = 0>()
       y, n, z = Loop(, c, x, zero) <body = b (int64 i, bool d, float[4] s, int64 k)
@@ -96,7 +96,7 @@ def test_states_that_grow() -> None:
 
 
 def test_slices_by_the_number_of_the_step() -> None:
-    """Slices at the index of the step are views of the host: one program serves all steps."""
+    """The host slices a tensor at the index of the step, so that one program serves all steps."""
     model = model_of("""(float[9,4] x, int64 n) => (float[4] y) {
       c = Constant<value = bool {1}>()  zero = Constant<value = float[4] {0, 0, 0, 0}>()
       y = Loop(n, c, zero) <body = b (int64 i, bool d, float[4] s) => (bool e, float[4] t) {

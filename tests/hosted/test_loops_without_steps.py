@@ -1,4 +1,4 @@
-"""Loops whose initial condition the run gives may have no step, whatever their trip count is."""
+"""Loops whose initial condition is an input may run no step, even if they have a trip count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes that data decides, padded to those of a few programs."""
+"""Sizes that data decides are padded to a few sizes, so that few programs are compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Loops are rewritten before the host runs them: sequences to stacks, reads to scan inputs."""
+"""Loops are rewritten before the host runs them.
+
+A sequence that a loop appends to becomes a stack, and a read at the step's index a scan input.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results whose size data decides, and values that decide about shapes."""
+"""Results whose size depends on data, and inputs whose values decide shapes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_non_maximum_suppression(centered: int, least: float | None, count: int)
 
 
 def test_detections() -> None:
-    """Boxes are suppressed, those left are gathered, and the best of them are returned."""
+    """A model suppresses overlapping boxes, gathers the kept boxes, and returns the best ones."""
     model = model_of("""(float[1,16,3,3] x, float[28,144] w) => (float[K,4] best, float[K] score) {
       flat = Flatten(x)  wt = Transpose(w)  z = MatMul(flat, wt)
       part = Constant<value_ints = [16, 12]>()  one = Constant<value_int = 1>()
@@ -143,7 +143,7 @@ def test_values_that_the_run_brings(operator: str) -> None:
 
 
 def test_a_length_that_data_decides() -> None:
-    """A mask up to the greatest length is right, and a slice of that length."""
+    """The greatest length in the data decides the size of a mask, and the end of a slice."""
     model = model_of("""(float[3,D] x, int64[3] lengths) => (float[3,N] y) {
       most = ReduceMax<keepdims = 0>(lengths)  zero = Constant<value_int = 0>()
       one = Constant<value_int = 1>()  places = Range(zero, most, one)

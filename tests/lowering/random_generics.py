@@ -1,4 +1,4 @@
-"""Random ``linalg.generic`` ops, as MLIR text and as numpy on wide types."""
+"""Random ``linalg.generic`` operations, as MLIR text and as NumPy code on f64 or wide integers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COMBINERS = {
 
 @dataclass
 class Term:
-    """A result of an indexing map: a linear combination of loops, divided by ``divisor``."""
+    """A result of an indexing map: a linear combination of loop indices, divided by ``divisor``."""
 
     factors: dict[int, int]
     constant: int = 0
@@ -52,7 +52,7 @@ class Term:
 
 @dataclass
 class Buffer:
-    """A memref argument: the terms of its map, and its padded, shifted layout."""
+    """A memref operand: the results of its indexing map, and a layout with padding and offset."""
 
     terms: list[Term]
     shape: list[int]
@@ -68,7 +68,7 @@ class Buffer:
         self.elements = stride + self.offset
 
     def type(self, element: str, dynamic: set[int] | None = None) -> str:
-        """Return the memref type; dimensions walked by ``dynamic`` loops lose their size."""
+        """Return the memref type; sizes of dimensions that ``dynamic`` loops index become ``?``."""
         sizes = [
             "?" if dynamic and set(term.factors) & dynamic else str(size)
             for term, size in zip(self.terms, self.shape, strict=True)
@@ -82,7 +82,10 @@ class Buffer:
 
 
 class RandomGeneric:
-    """One random op on one to three inputs; ``dynamic`` shortens loops at run time."""
+    """A random ``linalg.generic`` of one to three inputs.
+
+    With ``dynamic``, the sizes of some loops are known at run time only.
+    """
 
     def __init__(self, seed: int, dynamic: bool) -> None:
         self.random = random.Random(seed)
@@ -214,7 +217,7 @@ func.func private @k(%id: index, {arguments}) {{
         ]
 
     def expected(self, data: list[Array]) -> Array:
-        """Return the flat output array after the op, in float64 or in wrapping integers."""
+        """Return the flat output array after the operation, in float64 or in wrapping integers."""
         wide: Any = np.float64 if self.is_float else DTYPES[self.element]
         sizes = [
             min(size, self.rtask) if d in self.shortened else size

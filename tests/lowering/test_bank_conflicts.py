@@ -1,4 +1,4 @@
-"""Padded strides of shared memory, against the banks that lanes access together."""
+"""Padded strides put elements of shared memory that lanes access together into different banks."""
 
 from __future__ import annotations
 

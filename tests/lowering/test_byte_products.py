@@ -24,7 +24,7 @@ TARGETS = ("cpu", "cpu:x86-64", "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4
 
 
 def bytes_of(shape: tuple[int, ...], kind: str, seed: int) -> Array:
-    """Return random bytes over their whole range."""
+    """Return random numbers over the whole range of ``kind``, a type of 8 bits."""
     limits = np.iinfo(KINDS[kind])
     random = np.random.default_rng(seed)
     return random.integers(limits.min, limits.max + 1, shape).astype(KINDS[kind])
@@ -48,7 +48,10 @@ def model_of(
 def product_of(
     shape: tuple[int, int, int], kinds: tuple[str, str], zeros: str
 ) -> tuple[onnx.ModelProto, Array, Array]:
-    """Return a model of MatMulInteger, its input and the exact product."""
+    """Return a model of MatMulInteger, its input and the exact product.
+
+    ``zeros`` tells whether operands have no zero point, one, or one for each row and column.
+    """
     rows, inner, columns = shape
     x, w = bytes_of((rows, inner), kinds[0], 1), bytes_of((inner, columns), kinds[1], 2)
     sizes = (
@@ -217,7 +220,7 @@ def dequantized(
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("case", ["Gemm", "MatMul", "Conv", "Conv1x1"])
 def test_dequantized_factors(case: str, data: str, weights: str, per_channel: bool) -> None:
-    """Products of dequantized tensors are products of integers, whatever reads them."""
+    """Products of dequantized tensors, followed by a Relu, are computed as products of integers."""
     cases: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any], int]] = {
         "Gemm": ((9, 64), (48, 64), {"transB": 1}, 0),
         "MatMul": ((2, 9, 64), (64, 48), {}, 1),

@@ -1,4 +1,4 @@
-"""LLVM IR text, objects, libraries, machines, and the machine code of hot rKernels."""
+"""LLVM IR text to objects, linked libraries, named machines, and the machine code of a matmul."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_other_bodies_have_none(body: str) -> None:
 @pytest.mark.parametrize("bits", [1, 8, 16, 32, 64])
 @pytest.mark.parametrize("name", [n for n in COMBINERS if not n.endswith("f")])
 def test_integer_identities(name: str, bits: int) -> None:
-    """Combining an identity with the smallest, the largest or another number gives that number."""
+    """A combiner's identity combined with a number gives that number, also at the type's limits."""
     with ir.Context(), ir.Location.unknown():
         kind = ir.IntegerType.get_signless(bits)
         identity = _constant(Combiner(name, {}, kind).identity())

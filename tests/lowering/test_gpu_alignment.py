@@ -32,7 +32,7 @@ def test_arguments(kind: str, alignment: str, expected: int) -> None:
 
 @pytest.mark.parametrize(("alignment", "start", "expected"), [(16, 32, 16), (4, 32, 4), (16, 8, 8)])
 def test_views_of_bytes(alignment: int, start: int, expected: int) -> None:
-    """A view's alignment is the lesser of those of its buffer and its start."""
+    """A view's alignment is the smaller of its buffer's alignment and its start's alignment."""
     text = f"""
 func.func @k(%x: memref<1024xi8> {{rtask.alignment = {alignment} : i64}}) {{
   %start = arith.constant {start} : index

@@ -1,4 +1,4 @@
-"""PTX, cubin and hsaco of whole programs: the tools accept them, and memory is ordered."""
+"""PTX, cubin and hsaco of whole programs: tools accept them; memory accesses are ordered."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_ptx_orders_memory_at_device_scope() -> None:
 
 
 def test_products_and_sums_are_fused() -> None:
-    """Products and sums are fused: a separate multiply and add would be half as fast."""
+    """Multiplications and additions become fused instructions, which are twice as fast."""
     ptx = emit(small("mlp"), "nvvm:sm_80", "ptx").decode()
     assert "fma.rn.f32" in ptx
 
@@ -115,7 +115,10 @@ def product(kind: int) -> bytes:
     ],
 )
 def test_products_are_staged(kind: int, chip: str, instructions: set[str]) -> None:
-    """Products are staged with the chip's own instructions; f32 is not rounded to tf32."""
+    """Operands are staged, and products computed, with the chip's own instructions.
+
+    Operands of f32 are not rounded to tf32.
+    """
     ptx = emit(product(kind), f"nvvm:{chip}", "ptx", veus=1).decode()
     assert not {found for found in instructions if found not in ptx}
     assert "tf32" not in ptx
@@ -158,7 +161,7 @@ def test_narrow_products_on_amd(kind: int, chip: str) -> None:
 @needs_ptxas
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
 def test_tf32_where_it_is_asked_for(chip: str) -> None:
-    """With ``+tf32``, elements are rounded to nearest, and the PTX is for the same chip."""
+    """With ``+tf32``, operands are rounded to the nearest tf32; the PTX's target is the chip."""
     ptx = emit(product(TensorProto.FLOAT), f"nvvm:{chip}+tf32", "ptx", veus=1).decode()
     for instruction in ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", "cvt.rna.tf32.f32"):
         assert instruction in ptx
@@ -190,7 +193,7 @@ def test_unknown_features(target: str) -> None:
 @pytest.mark.parametrize("chip", [*NVIDIA, *AMD])
 @pytest.mark.parametrize("name", [*TABLE_1, *LIGHT])
 def test_tools_accept_whole_models(name: str, chip: str) -> None:
-    """Whole models compile without spills; AMD's linker refuses undefined symbols by itself."""
+    """Whole models compile without spills, and for AMD without undefined symbols in the linker."""
     code = compile_for_gpu(name, chip)
     assert (code.error, code.spill_bytes) == ("", 0)
     assert code.binary_bytes > 0
@@ -299,13 +302,13 @@ def test_residency(block: BlockNeeds, most: int) -> None:
 
 @needs_ptxas
 def test_a_program_that_cannot_be_resident_is_refused() -> None:
-    """More blocks than the chip's usual board holds are refused: it has 68 multiprocessors."""
+    """A program of 272 blocks is refused: the usual board of sm_75 has only 68 multiprocessors."""
     with pytest.raises(TargetError, match=r"'nvvm:sm_75': expected at most .* vEUs.*found 272"):
         emit(small("mlp"), "nvvm:sm_75", "cubin", veus=272)
 
 
 def test_reports_are_read() -> None:
-    """The report of ptxas 13 gives the largest numbers of its functions."""
+    """A report of ptxas 13 is read: the most registers, and the most bytes, of any function."""
     report = read_report(
         "ptxas info    : Function properties for a\n"
         "    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\n"
@@ -319,7 +322,7 @@ def test_reports_are_read() -> None:
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_every_nvidia_chip_is_known_to_llvm(chip: str) -> None:
-    """LLVM selects instructions for every NVIDIA chip, also those of barriers."""
+    """LLVM selects instructions for every NVIDIA chip, including the instructions of barriers."""
     ptx = emit(small("nas_cell"), f"nvvm:{chip}", "ptx").decode()
     assert f".target {chip}" in ptx and "nanosleep" in ptx
 

@@ -1,4 +1,4 @@
-"""Main loops and loading loops in PTX, and counts of the loads and stores of whole programs."""
+"""Find loops in PTX: main loops and loops that load; count a program's loads and stores."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ UNARY: dict[str, tuple[Callable[[Array], Array], float, float]] = {
 
 
 def compute(name: str, *arguments: Array) -> Array:
-    """Evaluate the expansion of a function on f32 arrays, compiled for this processor."""
+    """Evaluate a function's arithmetic expansion on f32 arrays, compiled for this processor."""
     kinds = ", ".join(f"%a{n}: memref<{COUNT}xf32>" for n in range(len(arguments)))
     loads = "\n".join(
         f"%x{n} = memref.load %a{n}[%i] : memref<{COUNT}xf32>" for n in range(len(arguments))

@@ -1,4 +1,4 @@
-"""`rtask-lower-to-cpu`: objects from IR alone, called as C functions."""
+"""`rtask-lower-to-cpu` lowers IR to an object, whose function is called as a C function."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PIPELINE = (
 
 
 def built(folder: Path, *passes: str) -> tuple[Any, dict[str, Any]]:
-    """Compile ``SOURCE`` by `rammer-opt`; return the C function, and the launch attribute."""
+    """Compile ``SOURCE`` by ``PIPELINE`` and ``passes``; return the C function and launch data."""
     source, lowered, compiled = (folder / name for name in ("in.mlir", "cpu.mlir", "main.o"))
     source.write_text(SOURCE)
     text = f"builtin.module({','.join((*PIPELINE, *passes))})"

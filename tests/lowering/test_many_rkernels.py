@@ -1,4 +1,7 @@
-"""Loops over the rTasks of many rKernels become functions outside of the dispatch loop."""
+"""If a program has many rKernels, each one's loop over rTasks becomes a function of its own.
+
+Otherwise these loops are inline in the dispatch loop.
+"""
 
 from __future__ import annotations
 

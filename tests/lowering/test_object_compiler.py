@@ -1,4 +1,4 @@
-"""Worker processes that compile objects: equal objects, errors, and the end of workers."""
+"""Worker processes compile the same objects as this process, report errors, and end with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Micro tiles that do not divide panels of weights, and stores of parts of a register."""
+"""Micro tiles whose size does not divide a panel of weights, and stores of a part of a register."""
 
 from __future__ import annotations
 

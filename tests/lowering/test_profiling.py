@@ -1,4 +1,4 @@
-"""Times of rKernels: each rKernel is measured once, whatever its name; policies use the times."""
+"""Measured times of rKernels: equal rKernels are measured once, and policies use the times."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_more_work_takes_longer(tmp_path: Path) -> None:
 
 
 def test_what_is_the_same_in_every_round_is_done_in_every_round() -> None:
-    """Work that is the same in every round is done in every round.
+    """A measurement repeats all work in every round: no work is hoisted out of the rounds' loop.
 
     Filling half a mebibyte takes more than 500 ns.
     """

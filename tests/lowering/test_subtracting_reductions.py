@@ -1,4 +1,4 @@
-"""Reductions that subtract from their accumulator, as for sums of negated values."""
+"""Reductions that subtract from their accumulator: sums of negated values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transcendental functions of several registers are emitted together, with equal results."""
+"""Emitting transcendental functions of several registers interleaved gives right results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elementwise operations after a product: which of them are epilogues, and the results."""
+"""Elementwise operations after a product: which become epilogues of the product; their results."""
 
 from __future__ import annotations
 

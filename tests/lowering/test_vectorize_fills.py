@@ -1,4 +1,4 @@
-"""Fills whose scalar a reduction starts from, instead of reading the filled buffer back."""
+"""A reduction into a filled buffer starts from the fill's scalar, and need not read the buffer."""
 
 from __future__ import annotations
 

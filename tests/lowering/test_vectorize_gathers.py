@@ -20,10 +20,11 @@ DTYPES = {
 
 
 def rows_kernel(columns: int, element: str, size: str = "", column: str = "%c") -> str:
-    """Return a kernel that copies rows of a table by index; the indices are data.
+    """Return a kernel that copies the rows of a table that an input of row indices selects.
 
-    Column ``c`` of the output is read at ``column`` of the row. ``size`` is the number of columns
-    that are copied: all by default; with ``%n``, it is the kernel's first argument.
+    Element (r, c) of the output is element ``column`` of the selected row r; by default, ``column``
+    is c. ``size`` is the number of columns that the kernel copies: by default all; with ``%n``, the
+    kernel's first argument.
     """
     shape = f"{PICKED}x{'?' if size == '%n' else size or columns}x{element}"
     kind = f"memref<{shape}, strided<[{columns}, 1]>>"

@@ -1,4 +1,4 @@
-"""Registers whose lanes alternate in memory are interleaved and stored contiguously."""
+"""Vector registers whose elements alternate in memory are interleaved and stored contiguously."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Micro tiles that share a panel of weights prefetch all of the next panel, and little else."""
+"""Micro tiles that read a panel of weights prefetch all of the next panel and little more."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _found_in_product(weights: str, place: str, n: int) -> list[Panel | Rows]:
 def test_rows_of_many_panels_are_not_asked_for() -> None:
     """Rows of weights that span many panels are not prefetched.
 
-    Micro tiles would prefetch whole rows, most of which is read by other micro tiles.
+    Micro tiles would prefetch whole rows, although other micro tiles read most elements of a row.
     """
     assert not _found_in_product("768x1001", "k, n", 1001)
 

@@ -32,7 +32,10 @@ def _check(seed: int, dynamic: bool, machine: Machine) -> None:
 
 
 def _narrower(bits: int) -> Machine:
-    """Describe this processor with registers of ``bits`` bits; skip the test if it has none."""
+    """Describe this processor with vector registers of ``bits`` bits.
+
+    The test is skipped if the processor does not have registers of this width.
+    """
     host = host_machine()
     if host.vector_bits < bits:
         pytest.skip(f"needs registers of {bits} bits, this processor has {host.vector_bits}")

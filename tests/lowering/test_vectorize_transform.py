@@ -15,7 +15,10 @@ _BLOCKS, _TILES, _LANES = 3, 5, 32
 
 
 def _source(matrix: str, rows: int, columns: int, start: str = "0.0") -> str:
-    """Return a kernel that multiplies tiles by a matrix in two dimensions, and adds a bias."""
+    """Return a kernel that computes ``matrix @ tile @ matrix.T`` for tiles of an image.
+
+    ``start`` is the scalar to which the kernel adds each sum; then the kernel adds a bias.
+    """
     size = 2 * _TILES + columns - 2
     image = f"memref<{_BLOCKS}x{columns}x{size}x{_LANES}xf32>"
     tiles = f"memref<{rows}x{_BLOCKS}x{_TILES}x{rows}x{_LANES}xf32>"

@@ -1,4 +1,4 @@
-"""For each operator with a gradient, small graphs and the values to differentiate by."""
+"""Small graphs for each operator with a gradient, and the values of which gradients are taken."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ Case = Callable[[GraphBuilder, "Draw"], Value]
 
 
 class Draw:
-    """Draws the values by which a case is differentiated, and stores their names."""
+    """Draws the weights of a case, and stores the names of the weights.
+
+    The tests compare the gradients with respect to these weights.
+    """
 
     def __init__(self, g: GraphBuilder) -> None:
         self._g = g
@@ -175,7 +178,7 @@ CASES: dict[str, Case] = {
 
 
 def build_case(name: str) -> tuple[onnx.ModelProto, list[str]]:
-    """Return a case's model, and the names of the values to differentiate by.
+    """Return a case's model, and the names of the weights of which gradients are taken.
 
     The loss is a weighted sum of the elements of the case's result.
     """

@@ -1,4 +1,4 @@
-"""Schedules by cache affinity give right results, on a device with smaller caches than a CPU's."""
+"""Schedules that favor data in a vEU's cache give right results, with very small caches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from rammer_mlir.compiler.options import check_options
 
 
 def tiny_caches(folder: Path, num_bytes: int) -> str:
-    """Return the device file of a CPU whose vEUs' own caches have ``num_bytes`` bytes."""
+    """Write the description of a CPU on which each vEU has a private cache of ``num_bytes`` bytes.
+
+    Return the path of the file.
+    """
     text = (files("rammer_mlir.scheduling.devices") / "cpu.toml").read_text(encoding="utf-8")
     described = text.replace("unit_cache_bytes = 2097152", f"unit_cache_bytes = {num_bytes}")
     assert described != text

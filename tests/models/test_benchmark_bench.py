@@ -1,4 +1,4 @@
-"""The benchmark of latencies, with ONNX Runtime in the compiler's place."""
+"""The benchmark of latencies, with contenders that run ONNX Runtime instead of this compiler."""
 
 import json
 import os

@@ -65,8 +65,8 @@ def test_models_without_a_measurement_have_no_limits() -> None:
 def test_the_processor_is_measured() -> None:
     """The measured rates of this processor are plausible.
 
-    They exceed rates that no 64-bit processor falls below. A small working set has at least half of
-    memory's bandwidth.
+    They exceed rates that every 64-bit processor exceeds. The bandwidth for a small working set is
+    at least half of main memory's.
     """
     begin = time.perf_counter()
     found = measure_roofline(1)

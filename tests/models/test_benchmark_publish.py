@@ -110,7 +110,7 @@ def test_what_cannot_be_published_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_readme_shows_what_was_kept() -> None:
-    """The README's generated part is the part that publishing makes from the kept results."""
+    """The README's generated part equals what publishing makes from the stored file of results."""
     readme = (publish.ROOT / "README.md").read_text()
     part = readme.partition(publish.BEGIN)[2].partition(publish.END)[0].strip()
     if not part:

@@ -1,4 +1,4 @@
-"""Random feeds, and the comparison with the reference."""
+"""Random inputs of benchmark models, and the comparison of outputs with ONNX Runtime's."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The two ends of a cache: the largest working set that is kept, and the smallest that is lost."""
+"""Measure the largest working set without cache misses, and the smallest with only misses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other compilers give ONNX Runtime's outputs, and an error in one line names a missing package."""
+"""Other compilers that are benchmarked give ONNX Runtime's outputs; a missing package is named."""
 
 import time
 from functools import partial
@@ -34,9 +34,10 @@ def open_lane(name: str, model: str, threads: int, folder: Path) -> Lane:
 
 @pytest.mark.parametrize(("name", "model"), CASES)
 def test_outputs_are_the_references(name: str, model: str, tmp_path: Path) -> None:
-    """A contender gives the reference's outputs with two threads, and then with one.
+    """A contender gives the reference's outputs with two threads, and then with one thread.
 
-    The second lane has the same folder, so that it may use code that the first lane compiled.
+    Both times it has the same folder, so that the second process may use code that the first
+    compiled.
     """
     pytest.importorskip(NEEDS[name])
     for threads in (2, 1):

@@ -1,4 +1,4 @@
-"""Detectors: results against ONNX Runtime, suppression against its definition, published sizes."""
+"""Object detectors: results, non-maximum suppression against its definition, published sizes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,14 @@ def overlap(a: Floats, b: Floats) -> float:
 def suppressed(
     scores: Floats, places: Floats, labels: NDArray[np.int64], rule: boxes.Suppression
 ) -> list[int]:
-    """Return the indices of the boxes that suppression keeps, by the definition of suppression."""
+    """Return the indices of the boxes that non-maximum suppression keeps, by its definition.
+
+    Args:
+        scores: score of each box.
+        places: corners of each box.
+        labels: label of each box.
+        rule: thresholds of scores and overlaps, and the maximum number of boxes.
+    """
     left: list[int] = []
     for number in np.argsort(-scores, kind="stable"):
         others = [other for other in left if labels[other] == labels[number]]
@@ -83,9 +90,10 @@ def suppressed(
 
 @pytest.mark.parametrize("most", [5, 30])
 def test_suppression_by_label(most: int) -> None:
-    """Suppression treats the boxes of each label separately, also boxes with negative corners.
+    """Non-maximum suppression treats the boxes of each label separately.
 
-    Elements of the outputs after the kept boxes are -1.
+    It does so for boxes with negative corners, too. Elements of the outputs after the kept boxes
+    are -1. ``most`` is the maximum number of kept boxes.
     """
     rng = np.random.default_rng(most)
     low = rng.uniform(-20, 20, (2, 40, 2))

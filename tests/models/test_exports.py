@@ -1,4 +1,4 @@
-"""The check of exported models, on models written by hand."""
+"""The tool that compares exported models with ONNX Runtime, run on models written by hand."""
 
 from __future__ import annotations
 

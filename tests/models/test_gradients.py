@@ -51,7 +51,10 @@ class Gelu(OpRun):
 
 
 def evaluate(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Array]:
-    """Return a model's outputs by ONNX's reference evaluator, or with MaxPool by ONNX Runtime."""
+    """Return a model's outputs by name, computed by ONNX's reference evaluator.
+
+    Models with MaxPool are computed by ONNX Runtime.
+    """
     if any(node.op_type == "MaxPool" for node in model.graph.node):
         return run(model, feeds)  # the reference gives wrong indices where there are pads
     results = ReferenceEvaluator(model, new_ops=[Erf, Gelu]).run(None, dict(feeds))
@@ -87,7 +90,7 @@ def test_gradients_of_operators_are_differences(name: str) -> None:
 
 
 def test_sums_of_gradients_are_of_plain_terms() -> None:
-    """The gradient of a division sums plain terms, not negated ones.
+    """The gradient of a division negates a sum of terms instead of summing negated terms.
 
     The sum of negated terms would be a reduction that subtracts from its accumulator.
     """

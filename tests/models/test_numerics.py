@@ -72,13 +72,13 @@ def assert_equal(a: dict[str, Array], b: dict[str, Array], where: str) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_small_models(name: str) -> None:
-    """Every model with fewer layers and channels gives ONNX Runtime's outputs."""
+    """Small variants of all models, with fewer layers and channels, give ONNX Runtime's outputs."""
     check(name, "small", (1, 3) if name in LARGE_NETWORKS else NUM_VEUS)
 
 
 @pytest.mark.parametrize("name", FULL_SIZE)
 def test_full_size_models(name: str) -> None:
-    """Two models of full size give ONNX Runtime's outputs."""
+    """Two models of full size give ONNX Runtime's outputs; a slow test has the other models."""
     check(name, "full")
 
 
@@ -92,5 +92,5 @@ def test_small_models_on_all_numbers_of_veus(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in FULL_SIZE])
 def test_all_full_size_models(name: str) -> None:
-    """All other models of full size give ONNX Runtime's outputs."""
+    """The models at full size that ``test_full_size_models`` omits give ONNX Runtime's outputs."""
     check(name, "full")

@@ -48,7 +48,10 @@ def test_inputs_are_given_at_run_time(engine: Engine, name: str) -> None:
 
 
 def engine_that(answer: object) -> Engine:
-    """Return an engine whose runs return ``answer`` as the only output, or raise it."""
+    """Return an engine whose runs return ``answer`` as the only output, or raise an exception.
+
+    An ``answer`` that is an exception is raised.
+    """
 
     def run(inputs: Sequence[object]) -> Sequence[object]:
         if isinstance(answer, Exception):
@@ -113,7 +116,7 @@ def test_suite_writes_reasons_and_a_table(tmp_path: Path, monkeypatch: pytest.Mo
 def check_of_three() -> Check:
     """Return a check of three cases: one passes, one fails, and one ends its process.
 
-    Other processes import this function, so that it is not local to a test.
+    This function belongs to the module, not to a test, because child processes import it.
     """
 
     def run(name: str) -> str | None:

@@ -69,9 +69,10 @@ def test_gradients_are_those_of_pytorch(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["dali_transformer", "mlstm"])
 def test_gradients_of_models_are_differences(name: str) -> None:
-    """Gradients of whole models equal finite differences, in addition to PyTorch's gradients.
+    """Gradients of whole models equal finite differences.
 
-    Together, the two models need all rules for sequences.
+    Other tests compare gradients with PyTorch's. Together, the two models need the gradients of all
+    operators on sequences.
     """
     model = in_double(build_forward(name, "small"))
     chosen = {"mlstm": ["table", "cell/weight_1", "cell/gain_3"],
@@ -96,7 +97,10 @@ def test_compiled_steps_equal_onnx_runtime(name: str) -> None:
 
 
 def _meaningful(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outputs without gradients that consist of rounding errors."""
+    """Return the outputs, except gradients that consist of rounding errors.
+
+    These are arrays whose norm is at most ``ROUNDING`` times the largest norm of the outputs.
+    """
     largest = max(float(np.linalg.norm(array)) for array in outputs.values())
     return {n: a for n, a in outputs.items() if np.linalg.norm(a) > ROUNDING * largest}
 
@@ -115,7 +119,7 @@ def test_forward_models_return_the_same_loss(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["dali_cnn", "mlstm"])
 def test_compiled_steps_train(name: str) -> None:
-    """A compiled step that is repeated on its own results makes the loss smaller."""
+    """A compiled training step, run repeatedly on the weights that it updates, reduces the loss."""
     step = build_step(name, "small", rate={"dali_cnn": 0.05, "mlstm": 0.5}[name])
     feeds = step.feeds(SEED)
     losses: list[float] = []

@@ -73,7 +73,7 @@ class Variants:
             self._buffers = str(module)
 
     def schedule(self, policy: str, num_veus: int) -> Variant:
-        """Schedule, verify and load the model."""
+        """Return the model scheduled by ``policy`` for ``num_veus`` vEUs, verified and loaded."""
         program = check_options(policy=policy, num_veus=num_veus).portable_stages()[-1]
         with _context(), ir.Location.unknown():
             module = ir.Module.parse(self._buffers)
@@ -107,7 +107,10 @@ def _context() -> ir.Context:
 
 
 def _renumbered(program: Program, kernels: tuple[KernelSymbol, ...]) -> Program:
-    """Return the program with the rKernels' indices in ``kernels``, those of the shared code."""
+    """Return the program with the indices that its rKernels have in ``kernels``.
+
+    ``kernels`` has the rKernels of the compiled code that several schedules share.
+    """
     operators = (
         replace(operator, kernel=kernels.index(program.kernels[operator.kernel]))
         for operator in program.operators

@@ -94,7 +94,7 @@ def decoder_feeds(batch: int, t: int, past: int, layers: int = 2) -> dict[str, A
 
 
 def compiled(model: onnx.ModelProto | Path, **options: Any) -> OpenModel:
-    """Compile a model that has open dimensions, without the cache."""
+    """Compile a model that has open dimensions, by default without the compile cache."""
     given: dict[str, Any] = {"cache": False, "specializations": 16, **options}
     made = rammer_mlir.compile(model, **given)
     assert isinstance(made, OpenModel)

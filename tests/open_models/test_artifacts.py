@@ -1,4 +1,4 @@
-"""Artifacts of several programs: weights that are stored once, proofs, and refused files."""
+"""Artifacts with several programs of one model: shared weights, proofs, and refused files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def loaded(path: Path) -> OpenModel:
 
 
 def addresses(model: OpenModel, batch: int) -> dict[int, int]:
-    """Return the address of each weight of a specialization, by the weight's size in bytes."""
+    """Return the addresses of the weights in the program for ``batch``, by weight size in bytes."""
     with model.specialization({"x": weight(0, batch, 3, 8)}) as program:
         assert isinstance(program, CompiledModel)
         parts = program.image.constants.parts
@@ -51,9 +51,9 @@ def addresses(model: OpenModel, batch: int) -> dict[int, int]:
 
 
 def test_equal_weights_are_in_memory_once() -> None:
-    """Weights that two specializations pack alike are in memory once.
+    """Weights that two specializations pack into equal arrays are in memory once.
 
-    Weights that are packed differently would have memory of their own.
+    Weights that the specializations packed in different layouts would be in memory twice.
     """
     with compiled(MODEL, num_veus=1) as made:
         made.prepare(batch=[1, 2], length=3)
@@ -198,7 +198,7 @@ def test_a_wrong_table_of_a_later_program(saved: Path, tmp_path: Path) -> None:
 
 
 def test_programs_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry of the cache serves a binding by arrays, by sizes of dimensions and by shapes."""
+    """A binding has one entry in the compile cache, whether arrays, sizes or shapes define it."""
     monkeypatch.setenv("RAMMER_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("rammer_mlir.compiler.cache.WORTH_SECONDS", 0.0)
     x = weight(0, 2, 3, 8)

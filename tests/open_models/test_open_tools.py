@@ -1,4 +1,7 @@
-"""The tools with open dimensions: sizes are given by name, or by the shapes of arrays."""
+"""The command-line tools on models with open dimensions.
+
+The sizes of the dimensions are given by name, or by the shapes of arrays.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ MODEL = layer()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with two models, arrays, and an artifact of two programs."""
+    """Return a folder with two models, an artifact of two programs, and arrays as inputs."""
     folder = tmp_path_factory.mktemp("tools")
     onnx.save(MODEL, folder / "model.onnx")
     onnx.save(decoder(), folder / "decoder.onnx")

@@ -118,9 +118,9 @@ def test_an_input_of_any_shape() -> None:
 
 
 def test_symbols_are_bound_wherever_they_stand() -> None:
-    """A size given by name replaces the symbol in all inputs: a model of 5 inputs becomes static.
+    """A size given by name replaces the symbol in all inputs.
 
-    If only some sizes are given, the model keeps its other open dimensions.
+    If all sizes are given, the model becomes static; otherwise, it keeps its other open dimensions.
     """
     model = decoder()
     fixed = rammer_mlir.compile(model, dims={"batch": 1, "t": 1, "past": 3}, cache=False)
@@ -214,7 +214,7 @@ def test_refused_when_compiled(given: dict[str, Any], message: str) -> None:
 
 
 def test_unsupported_operators_are_refused_before_a_run() -> None:
-    """A single error names all operators that no size makes constant, before a run."""
+    """A single error names all unsupported operators when the model is compiled, before any run."""
     nodes = [
         helper.make_node("Foo", ["x"], ["a"], name="foreign", domain="our.domain"),
         helper.make_node("Multinomial", ["a"], ["b"], name="random", dtype=TensorProto.INT32),
@@ -249,7 +249,7 @@ def test_operators_that_sizes_fold_are_not_refused() -> None:
 def test_an_error_of_one_binding_names_it() -> None:
     """An error that occurs for one binding names the binding.
 
-    The shapes of the product fit for one size only.
+    Here, the operands of a matrix product have matching shapes for ``n = 3`` only.
     """
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")]
     model = model_of(nodes, {"x": [2, "n"]}, {"y": [2, 4]}, w=weight(0, 3, 4))
@@ -299,7 +299,7 @@ def test_the_least_recently_used_is_closed() -> None:
 
 
 def test_threads_run_different_bindings_at_once() -> None:
-    """Three threads run three bindings at once, of which a model keeps only two.
+    """Three threads run three bindings at the same time, but a model keeps only two programs.
 
     Programs are therefore compiled and closed while other programs run.
     """
@@ -354,7 +354,7 @@ def test_an_emulated_gpu() -> None:
 def test_a_forked_child_runs_on() -> None:
     """A forked child can run a model that its parent has run.
 
-    In the child, no lock stays held, and no missing thread is waited for.
+    The child must not wait for a lock that is never released, or for a thread of the parent.
     """
     x = weight(0, 2, 3, 8)
     with compiled(layer(), num_veus=2) as made:

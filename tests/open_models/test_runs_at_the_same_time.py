@@ -40,7 +40,10 @@ chosen (float[30] x) => (float[M] y)
 
 
 def check(text: str, feeds: list[dict[str, np.ndarray[Any, Any]]]) -> None:
-    """Run a model on ``feeds`` from five threads, and compare each result with ONNX Runtime."""
+    """Run the model ``text`` on each of ``feeds``, and compare the results with ONNX Runtime's.
+
+    Five threads run the model concurrently.
+    """
     model = onnx.parser.parse_model(text)
     reference = OnnxRuntime(model)
     expected: list[Any] = [reference.run(each)["y"] for each in feeds]

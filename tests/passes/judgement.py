@@ -125,10 +125,10 @@ class Judge:
                 yield from range(start, start + item.count)
 
     def _execute(self, program: RProgram, earlier: int, before: list[int]) -> bool:
-        """Execute an rProgram step by step; return whether it runs to its end.
+        """Simulate an rProgram step by step; return whether all vEUs reach the ends of their lists.
 
-        ``earlier`` is the mask of rTasks of earlier rPrograms. The mask of rTasks that end before
-        each rTask starts is stored in ``before``.
+        Sets of rTasks are bit masks. ``earlier`` has the rTasks of earlier rPrograms. The function
+        stores in ``before``, for each rTask, the rTasks that end before it starts.
         """
         order = [list(self._tasks(items)) for items in program.veus]
         done, at = [0] * len(order), [0] * len(order)
@@ -165,14 +165,17 @@ class Judge:
                 yield a, b
 
     def _follows(self, first: int, second: int, before: list[int]) -> bool:
-        """Return whether all uses of buffer ``first`` end before those of ``second`` start."""
+        """Return whether all uses of buffer ``first`` end before those of ``second`` start.
+
+        ``before`` has, for each rTask, a mask of the rTasks that end before it starts.
+        """
         wanted = self._users[first]
         tasks = (task for task in range(self._base[-1]) if self._users[second] >> task & 1)
         return all(before[task] & wanted == wanted for task in tasks)
 
 
 def _elements(access: Access, rtask: int) -> Int64Array:
-    """Return the elements of the box of an rTask, by the definition of strided boxes."""
+    """Return the flat indices of the elements in the box that an rTask accesses."""
     boxes = access.boxes
     found = boxes.offsets[rtask : rtask + 1]
     for size, stride in zip(boxes.sizes[rtask].tolist(), boxes.strides, strict=True):

@@ -33,7 +33,11 @@ def compilation(
     constants: Mapping[str, Array] | None = None,
     options: CheckedOptions | None = None,
 ) -> Compilation:
-    """Return the compilation of a program in MLIR text at the `linalg` stage."""
+    """Return the compilation of ``text``, a program in MLIR at the `linalg` stage.
+
+    ``described`` is its signature, and ``constants`` are its weights by name. By default, the
+    program has one vEU.
+    """
     model = ImportedModel(text.encode(), constants or {}, described)
     return Compilation(model, options or check_options(num_veus=1))
 

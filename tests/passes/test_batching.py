@@ -1,4 +1,4 @@
-"""Products with the same weights computed as one product, in random graphs, against float64."""
+"""Matrix products with the same weights are batched into one, with the results of float64."""
 
 from __future__ import annotations
 
@@ -73,9 +73,10 @@ class _Network:
 
 
 def _random(seed: int) -> None:
-    """Check a random network, whose products depend on each other irregularly.
+    """Check a random network, in which products and activations read random earlier values.
 
-    The program has at most one matmul rOperator for each product of the network.
+    Batching must not increase the number of products: the program has at most one matmul
+    rOperator for each product of the network.
     """
     rng, network = random.Random(seed), _Network(seed)
     rows = [network.row(number) for number in range(4)]
@@ -100,9 +101,9 @@ def test_more_random_networks_keep_their_results(seed: int) -> None:
 
 @pytest.mark.parametrize("by_steps", [False, True])
 def test_inputs_of_a_recurrent_layer_are_batched_and_its_states_are_not(by_steps: bool) -> None:
-    """A layer's products of inputs are batched, and its products of states are not.
+    """A layer's products of inputs are batched over time steps, its products of states are not.
 
-    That holds for cells in the order of the steps and in the order of the layers.
+    ``by_steps`` selects the order of the cells in the model: by time step, or by layer.
     """
     network, steps, layers = _Network(0), 4, 2
     inputs = {(0, step): network.row(step) for step in range(steps)}

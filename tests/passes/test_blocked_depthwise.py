@@ -1,4 +1,4 @@
-"""Depthwise convolutions of plain images, which are copied into blocks of channels."""
+"""Depthwise convolutions of unblocked images, which the compiler copies into blocks of channels."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _check(
 ) -> None:
     """Check two depthwise convolutions of an image against ONNX Runtime.
 
-    A third output is an elementwise function of the image.
+    A third output of the model negates the image, and thus reads the unblocked image.
     """
     random = np.random.default_rng(0)
     x = [2, channels, *image]

@@ -80,7 +80,7 @@ def test_no_limit_fuses_what_is_legal() -> None:
 
 
 def test_an_input_that_becomes_inner_counts_no_more() -> None:
-    """An input that the group computes itself is not counted."""
+    """A value that an operation of the group computes does not count as an input of the group."""
     assert graph_groups("x", {"a": ["x"], "b": ["a", "x"]}, "b", 1) == ["ab"]
 
 
@@ -104,7 +104,10 @@ def test_softmax_reads_one_tensor() -> None:
 
 @pytest.mark.parametrize(("enough", "count"), [(64, 4), (17, 4), (16, 1), (1, 1)])
 def test_rows_that_occupy_all_units_are_fused(enough: int, count: int) -> None:
-    """Softmax of 16 long rows is fused if at most 16 rTasks are enough for the device."""
+    """The operations of a softmax of 16 long rows are fused if 16 rTasks keep the device busy.
+
+    ``enough`` is the least number of rTasks that does; ``count`` is the expected number of groups.
+    """
     long = SOFTMAX.replace("64x100xf32", "16x50257xf32").replace("tensor<64xf32>", "tensor<16xf32>")
     with ir.Context():
         module = ir.Module.parse(long)

@@ -48,7 +48,7 @@ class _Network:
         return self._model()
 
     def cells(self) -> onnx.ModelProto:
-        """Return a network of two cells, each a concatenation of values with equal channels."""
+        """Return a network of two cells; each concatenates values with equal channel counts."""
         rng = self._rng
         self._values["x"] = (3, rng.randint(7, 11))
         channels, source = rng.choice((12, 13, 24, 28)), "x"
@@ -191,7 +191,10 @@ def test_most_of_them_are_padded() -> None:
 
 
 def test_many_of_them_have_runs() -> None:
-    """At least half of the networks of cells have weights that are cut into runs and padded."""
+    """In at least half of the networks of cells, some weights are padded run by run.
+
+    A run has the channels of one operand of a concatenation.
+    """
     runs = re.compile(r"shape = array<i64: [2-9], (12|13|24|28), ")
     texts = [_operators(_Network(seed).cells()) for seed in CELL_SEEDS]
     assert sum(runs.search(text) is not None for text in texts) >= len(CELL_SEEDS) // 2

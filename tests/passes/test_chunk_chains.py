@@ -1,4 +1,4 @@
-"""Chains of products in chunks: results, proofs, memory, and chains that are left as they are."""
+"""Chains of products computed chunk by chunk: results, memory, and chains without chunks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rammer_mlir.passes.rtask_chunk_chains import ChunkChains
 
 
 def attention(heads: int, tokens: int, features: int) -> onnx.ModelProto:
-    """Return a model of an attention whose scores are [heads, tokens, tokens]."""
+    """Return a model of an attention layer whose scores are [heads, tokens, tokens]."""
     shape = f"float[{heads},{tokens},{features}]"
     return parser.parse_model(f"""<ir_version: 9, opset_import: ["": 17]>
     g ({shape} q, {shape} k, {shape} v) => ({shape} y) {{
@@ -51,7 +51,7 @@ def test_chunks_compute_the_same(num_veus: int, policy: str) -> None:
 
 @pytest.mark.parametrize("num_veus", [1, 2])
 def test_as_many_chunks_as_veus_are_in_progress(num_veus: int) -> None:
-    """At most as many chunks as vEUs have memory at the same time.
+    """The arena has memory for one chunk on each vEU, instead of memory for all chunks.
 
     Each of the eight heads has 1.14 MiB of scores and 1.14 MiB of attention weights.
     """

@@ -1,4 +1,4 @@
-"""Fusion by predicted time: costs of groups, the optimum on trees, and other boundaries."""
+"""Fusion by predicted time: costs of groups, optimality on trees, comparison with other rules."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def test_no_other_boundary_is_predicted_to_be_faster(name: str, device: str) -> 
 
 
 def test_products_keep_the_loops_that_they_could_cut() -> None:
-    """Fusion by cost never leaves a product without loops to tile.
+    """Fusion by predicted time leaves each matrix product at least one loop that can be tiled.
 
-    Without a limit of inputs, a product is fused with a reduction of whole rows, and its columns
-    can no longer be tiled.
+    Fusion without a limit on inputs does not: it fuses a product with a reduction of whole rows,
+    so that the product's columns can no longer be tiled.
     """
     with ir.Context():
         module = ir.Module.parse(linalg("transformer_encoder"))
@@ -95,7 +95,7 @@ def test_products_keep_the_loops_that_they_could_cut() -> None:
 
 
 def test_equal_layers_are_estimated_once() -> None:
-    """The number of estimates grows at most linearly with the number of equal layers."""
+    """The number of cost estimates grows at most linearly with the number of equal layers."""
     device = find_device("cpu").device(4)
     patterns: list[int] = []
     for steps in (6, 12):
@@ -111,10 +111,10 @@ def test_equal_layers_are_estimated_once() -> None:
 
 
 def trees(draw: random.Random) -> dict[str, list[str]]:
-    """Return a random tree: the operands of each operation by its name.
+    """Return a random tree as a mapping from each operation to its operands.
 
-    If an operation reads another both as it is and transposed (``a'``), no loop of both can be
-    tiled.
+    ``a'`` is the transpose of operand ``a``. If an operation reads both, no loop can be tiled after
+    the operation is fused with ``a``.
     """
     names = "abcdefg"[: draw.randrange(2, 8)]
     graph: dict[str, list[str]] = {
@@ -127,7 +127,7 @@ def trees(draw: random.Random) -> dict[str, list[str]]:
 
 
 def cuts(graph: dict[str, list[str]]) -> Iterator[list[Unit]]:
-    """Yield the units of every way to cut edges of a graph.
+    """Yield, for every subset of a graph's edges, the units that remain when the subset is cut.
 
     Units contain the operations' indices in the graph's order.
     """

@@ -1,4 +1,4 @@
-"""Tiles for a device: the fastest tiling, and the tiling that occupies vEUs least."""
+"""Tilings for a device: the fastest, and the tiling with the least total time of all rTasks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def cost(tiling: Tiling) -> TileCost:
 
 
 def seconds(tiling: Tiling, device: Device) -> tuple[float, float]:
-    """Return the predicted time of an operator alone, and the sum of its rTasks' times."""
+    """Return the predicted time of a tiled product on a device, and the sum of its rTasks' times.
+
+    The product runs alone on the device. Both times are in seconds.
+    """
     found, count = cost(tiling), num_tiles(EXTENTS, tiling)
     active = min(count, device.num_veus)
     bandwidth = min(device.bytes_per_second, device.total_bytes_per_second / active)

@@ -1,4 +1,4 @@
-"""Every pass has a lit test of a module that it refuses, with the error at the right place."""
+"""Every pass that can fail has a lit test that expects the pass's error at the right operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fusion: which operations become one rOperator, and which need no code."""
+"""Fusion: which operations become one rOperator, and which concatenations and pads need no copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathers of values of the same rOperator: softmax cross-entropy is a single rOperator."""
+"""A gather is fused with the operations that compute its source, as in softmax cross-entropy."""
 
 from __future__ import annotations
 
@@ -116,7 +116,10 @@ def test_by_default_a_gather_begins_an_operator(name: str) -> None:
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_rows_that_data_chooses(boundary: str) -> None:
-    """A fused gather of rows is tiled along columns only, since any rTask may read any row."""
+    """A gather of rows that is fused with the producer of the rows is tiled along columns only.
+
+    The row indices are data, so that any rTask may read any row.
+    """
     given = feeds("rows")
     with rammer_mlir.compile(BY_ROWS, boundary=boundary, num_veus=3, cache=False) as exe:
         assert num_operators(exe) == 1 or boundary == "cost"
@@ -139,7 +142,10 @@ def test_a_gathered_dimension_is_not_cut() -> None:
 
 @pytest.mark.parametrize("name", FUSED)
 def test_on_a_gpu(name: str) -> None:
-    """Threads of a block gather values that other threads computed, without a data race."""
+    """On an emulated GPU, threads gather values that other threads of the block computed.
+
+    The emulator finds no data race.
+    """
     given = feeds(name)
     with rammer_mlir.compile(
         FUSED[name], target="nvvm:sm_90", emulate=True, check=True, boundary="inputs=2", num_veus=2

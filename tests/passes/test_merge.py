@@ -1,4 +1,4 @@
-"""Randomly drawn merged convolutions and products give the same results as ONNX Runtime."""
+"""Random models with merged convolutions or products give the same results as ONNX Runtime."""
 
 from __future__ import annotations
 

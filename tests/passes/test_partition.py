@@ -1,4 +1,4 @@
-"""Cuts of trees and partitions of graphs, compared with all possible ones."""
+"""The cheapest cuts of trees and partitions of graphs, compared with exhaustive search."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def random_tree(draw: random.Random, count: int) -> dict[int, set[int]]:
 
 
 def all_units(sources: dict[int, set[int]]) -> Iterator[list[Unit]]:
-    """Yield the units of every way to cut edges of a tree."""
+    """Yield, for every subset of a tree's edges, the units that remain when the subset is cut."""
     edges = [(source, number) for number, found in sources.items() for source in found]
     for kept in itertools.product((False, True), repeat=len(edges)):
         unit_of = {number: {number} for number in sources}
@@ -68,7 +68,7 @@ def test_a_tree_is_cut_as_by_brute_force(seed: int) -> None:
 
 
 def test_fewer_states_are_the_cheapest_ones() -> None:
-    """A search that keeps few states still finds the best unit of a uniform chain."""
+    """A search that keeps only three open units at a time still makes a uniform chain one unit."""
     sources = {number: {number - 1} if number else set[int]() for number in range(12)}
     found = cheapest_cuts(range(12), sources, lambda unit: len(unit) ** 0.5, most=3)
     assert found == (Unit(range(12)),)
@@ -147,7 +147,7 @@ def test_a_wait_is_found_among_many_units(seed: int) -> None:
 
 
 def test_a_move_leaves_what_merging_got_wrong() -> None:
-    """Moving an operation to another unit corrects a choice of merging.
+    """Moves of operations between units improve a partition that greedy merging has made.
 
     Merging takes the largest gain first, so that an operation may be in the wrong unit.
     """

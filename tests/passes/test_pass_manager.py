@@ -293,7 +293,7 @@ class StumbleWithin(Stumble):
 
 
 def manager_of(given: ir.Module, text: str) -> passmanager.PassManager:
-    """Return MLIR's own pass manager with the pipeline ``text`` between two of its passes."""
+    """Return MLIR's own pass manager, which runs canonicalize, the pipeline ``text``, then cse."""
     with given.context:
         dialects.register(given.context)
         manager = passmanager.PassManager("builtin.module")
@@ -333,7 +333,7 @@ def test_an_error_in_a_pass_manager_of_a_host_is_a_diagnostic(text: str, message
 
 
 def test_a_context_with_multithreading_is_refused() -> None:
-    """MLIR's threads and Python's lock would wait for each other."""
+    """A context with multithreading is refused: MLIR's threads and Python's lock could deadlock."""
     given = module()
     manager = manager_of(given, "rtask-form-operators")
     given.context.enable_multithreading(True)

@@ -1,4 +1,4 @@
-"""linalg programs of awkward sizes, compiled and compared with NumPy in float64."""
+"""Compiled linalg programs with sizes that tiles do not divide, compared with NumPy in float64."""
 
 from __future__ import annotations
 

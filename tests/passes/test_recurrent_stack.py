@@ -1,4 +1,4 @@
-"""Stacks of recurrent layers, where a layer starts some steps after the layer below."""
+"""Stacks of recurrent layers, in which each layer runs some time steps behind the layer below."""
 
 from __future__ import annotations
 

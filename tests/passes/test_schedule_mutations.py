@@ -1,4 +1,4 @@
-"""`rtask-verify-schedule` on randomly changed schedules of real programs in IR."""
+"""`rtask-verify-schedule` refuses exactly the wrong ones among randomly changed real schedules."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Program:
         start.operation.attributes["value"] = value
 
     def refusal(self, plan: Plan) -> str:
-        """Write a plan into the module, and return the pass's error message.
+        """Write a plan into the module; return the error message of `rtask-verify-schedule`.
 
         The message is empty if the pass accepts the plan.
         """
@@ -155,9 +155,10 @@ def test_every_kind_of_fault_occurs() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_buffers_that_are_moved(name: str) -> None:
-    """A buffer that is moved over another is refused exactly if that is wrong.
+    """A buffer that is moved over another buffer is refused exactly if the new place is wrong.
 
-    It is wrong if both may be in use together, or if the buffer does not fit into the arena.
+    The place is wrong if both buffers may be in use at the same time, or if the moved buffer does
+    not fit into the arena.
     """
     program = Program(name, "wavefront", 3)
     found: Counter[bool] = Counter()

@@ -1,4 +1,4 @@
-"""Facts of ``linalg.generic`` on tensors and buffers, and linear forms of its index maps."""
+"""Properties of ``linalg.generic``: loop extents, factors, buffers, and linear index maps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ON_TENSORS = ("tensor", "-> tensor<?x4xf32>", "%r =", "-> tensor<?x4xf32>",
 
 @contextmanager
 def windows(names: tuple[str, str, str, str, str]) -> Generator[Structured]:
-    """Yield a convolution along rows whose number is open, parsed from text.
+    """Yield a convolution along the rows of a matrix, parsed from text; the row count is dynamic.
 
     ``names`` are the parts of the text that differ between tensors and buffers.
     """

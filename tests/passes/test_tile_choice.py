@@ -1,4 +1,4 @@
-"""The choice of tile sizes."""
+"""The choice of tile sizes by the operations and the bytes that an rTask should have."""
 
 from __future__ import annotations
 
@@ -74,10 +74,11 @@ def test_enough_rtasks_are_not_cut_where_that_moves_much_more() -> None:
 
 @pytest.mark.parametrize("rows", [288, 290, 294, 300, 306])
 def test_tiles_of_long_rows_have_several_micro_tiles(rows: int) -> None:
-    """Divisors of the number of rows do not decide whether rTasks share panels of weights.
+    """Tiles of a product with long rows have at least 16 rows, whatever divides the number of rows.
 
-    Panels of 12544x32 weights have as many bytes as an rTask aims at, and cuts from 25 rows to 15
-    and to 10 increase the bytes less than a cut in half would.
+    A tile with fewer rows would read a panel of 12544x32 weights for few micro tiles. Some
+    divisors of the number of rows allow small cuts, such as from 25 rows to 15, which increase
+    the bytes less than halving would.
     """
 
     def product(tiling: tuple[int, ...]) -> TileCost:
@@ -92,7 +93,8 @@ def test_tiles_of_long_rows_have_several_micro_tiles(rows: int) -> None:
 def test_weights_that_every_rtask_reads_do_not_lead_to_tiny_tiles() -> None:
     """Weights that every rTask reads do not cause tiny tiles.
 
-    Smaller tiles do not reduce 100 kB of weights, so that the aim for bytes is given up.
+    Every tile reads 100 kB of weights, so that no tile meets the target of 1000 bytes, and cutting
+    stops early.
     """
 
     def weighty(tiling: tuple[int, ...]) -> TileCost:

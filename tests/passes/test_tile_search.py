@@ -1,4 +1,4 @@
-"""Tilings by search: the best of all tile sizes, with rTasks no larger than greedy ones."""
+"""A search over tile sizes minimizes the bytes moved; rTasks are no larger than greedy ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIMITS = (LoopLimit(), LoopLimit(), LoopLimit(smallest=3), CONTIGUOUS)
 
 
 class Windows:
-    """The cost of tiles of a convolution: parts of an image with borders, and weights."""
+    """The cost of a tile of a convolution, which reads filters and image parts with borders."""
 
     def __init__(self, window: int, channels: int) -> None:
         """Set the side of the window, and the number of channels of the image."""
@@ -41,7 +41,7 @@ class Windows:
 
 
 def random_case(seed: int) -> tuple[list[int], list[LoopLimit], Windows, Aim]:
-    """Return a random loop nest: extents, limits of tiles, cost of tiles, and aim of tiling."""
+    """Return a random loop nest: extents, limits on tile sizes, cost of tiles, target of rTasks."""
     rng = random.Random(seed)
     extents = [rng.choice([1, 4, 13, 27, 56, 100]) for _ in range(3)]
     limits = [rng.choice(LIMITS) for _ in extents]

@@ -45,7 +45,8 @@ def _convolved(image: Doubles, weight: Doubles, bias: Doubles, pads: Sequence[in
 class _Case:
     """A random network: a 1x1 and a 3x3 convolution, and possibly a residual and a ReLU.
 
-    A 1x1 convolution reads the result, and possibly a transposing copy.
+    The residual is a second 3x3 convolution. One output is a 1x1 convolution of the result; a
+    second output, in every other case, is a transposed copy of the result.
     """
 
     def __init__(self, seed: int) -> None:
@@ -123,8 +124,8 @@ FORMS = [(tile, form) for tile in (2, 4) for form in ("strips", "operators")]
 def _check(seed: int, tile: int, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that a random network compiled with Winograd gives right results.
 
-    ``tile`` and ``form`` are options of `rtask-winograd`; all 3x3 convolutions use it where that is
-    possible.
+    ``tile`` and ``form`` are options of `rtask-winograd`. The pass rewrites all 3x3 convolutions
+    that it can rewrite, even if that is predicted to be slower.
     """
     passes = (f"rtask-winograd{{tile={tile} form={form}}}",)
 

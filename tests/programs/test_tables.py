@@ -54,9 +54,9 @@ def test_the_table_of_a_cpu() -> None:
 
 
 def test_the_table_of_a_gpu() -> None:
-    """On a GPU, only awaited runs and the last run of each vEU publish their steps.
+    """On a GPU, only runs that other vEUs wait for and the last run of each vEU publish a step.
 
-    The last run's step counter counts the launches.
+    The last run publishes so that the next launch can count the completed launches.
     """
     buffers: tuple[Buffer, ...] = (("input", 0), ("output", 0), ("arena", 0))
     table = encode_for_gpu(PROGRAM, PROGRAM.launches[0], buffers)

@@ -189,7 +189,10 @@ def compiled() -> Interpreted:
 
 
 def outcome(change: Callable[[str], str]) -> str:
-    """Run the model with changed PTX; return the fault's message, "right" or "wrong"."""
+    """Run the model with changed PTX; return the message of a fault, or how the outputs compare.
+
+    "right" and "wrong" stand for outputs that agree or disagree with ONNX Runtime.
+    """
     assert change(compiled().ptx) != compiled().ptx
     try:
         outputs = compiled().executable(change).run(FEEDS)
@@ -250,7 +253,7 @@ def test_programs_without_a_barrier_of_the_block(number: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_programs_with_another_register(seed: int) -> None:
-    """A program that stores a wrong register faults, or gives wrong results."""
+    """A program in which a store writes another register faults, or gives wrong results."""
     generator = np.random.default_rng(seed)
 
     def change(text: str) -> str:

@@ -249,7 +249,7 @@ def test_votes() -> None:
 
 
 def test_vectors_and_pieces() -> None:
-    """Vectors of words are stored to shared memory and loaded in another order."""
+    """Words that are stored to shared memory in pairs are loaded as a vector of four words."""
     x = np.concatenate([words(), words(), words(), words()])
     body = """
       mul.wide.u32 %d10, %r0, 16;

@@ -57,7 +57,7 @@ def test_all_policies_and_veus(name: str, num_veus: int, policy: str) -> None:
 
 
 def test_a_chip_without_staging_instructions() -> None:
-    """A chip without asynchronous copies and matrix units gives right results."""
+    """A model for a chip without asynchronous copies and matrix units gives right results."""
     agree("transformer_encoder", target="nvvm:sm_70")
 
 

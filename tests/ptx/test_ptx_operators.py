@@ -83,9 +83,9 @@ def narrow_error(element: Any, target: str) -> tuple[float, str]:
 def test_narrow_products_on_matrix_units(
     element: Any, name: str, bound: float, target: str
 ) -> None:
-    """Products of 16-bit floats on matrix units have sums of f32.
+    """Products of 16-bit floats on matrix units accumulate their sums in f32.
 
-    Their error stays below ``bound``, which allows only for rounding the result.
+    The error stays below ``bound``, which allows only for rounding the result.
     """
     error, ptx = narrow_error(element, target)
     assert f"mma.sync.aligned.m16n8k16.row.col.f32.{name}.{name}.f32" in ptx

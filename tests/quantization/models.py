@@ -41,9 +41,10 @@ ATTENTION = """(float[2,5,8] x) => (float[2,5,8] y) {
 
 
 def model_of(text: str, weights: Mapping[str, Array] | None = None) -> onnx.ModelProto:
-    """Return a model with weights that are named by their shapes, as ``w8133`` or ``w30_256``.
+    """Return the model of ``text``, with random weights for inputs whose names are their shapes.
 
-    ``weights`` has the values of weights with other names.
+    ``w8133`` has the shape [8, 1, 3, 3], and ``w30_256`` the shape [30, 256]. ``weights`` has the
+    values of weights with other names.
     """
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 20]> g {text}')
     rng = np.random.default_rng(5)
@@ -79,7 +80,10 @@ def feeds_of(samples: Mapping[str, Array], number: int = 0) -> dict[str, Array]:
 
 
 def quantized(model: onnx.ModelProto, samples: Any, bits: int = 8, **options: Any) -> Executable:
-    """Compile a model with quantized regions; without offloading, each layer is a region."""
+    """Compile a model with quantized regions, calibrated on ``samples``.
+
+    Without the option ``offload``, each layer is a region.
+    """
     found = rammer_mlir.compile(
         model, quantize=bits, calibration=samples, cache=False, num_veus=2, **options
     )

@@ -1,4 +1,4 @@
-"""Element types in graphs of engines, and graphs of version 1, which has no element types."""
+"""Element types in the JSON graphs for engines; version 1 of the format has no element types."""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ def histogram_of(*parts: Array) -> Histogram:
 
 
 def decibels(values: Array, found: Range) -> float:
-    """Return the signal-to-noise ratio in decibels of values that a range rounds to 8 bits."""
+    """Return the signal-to-noise ratio in decibels of ``values`` rounded to 8 bits.
+
+    The scale and the zero point of the rounding cover the range ``found``.
+    """
     affine = affine_of(found)
     integers = np.clip(np.rint(values / affine.scale) + affine.zero, -128, 127)
     noise = (integers - affine.zero) * affine.scale - values

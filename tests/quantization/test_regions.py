@@ -1,4 +1,4 @@
-"""Quantized regions compared with their arithmetic in float64, and the bound on their noise."""
+"""Quantized regions compared with the same rounding in float64, and the bound on their noise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ PRODUCT = "(float[6,24] x) => (float[6,10] y) { y = MatMul(x, w) }"
 
 
 def product(scale: Any = 1.0) -> tuple[onnx.ModelProto, Array]:
-    """Return a model of a product and its weight, whose columns are multiplied by ``scale``."""
+    """Return a model of a matrix product, and the product's constant right operand.
+
+    The columns of the right operand are multiplied by ``scale``.
+    """
     weight = np.random.default_rng(1).standard_normal((24, 10)).astype(np.float32) * scale
     return model_of(PRODUCT, {"w": weight.astype(np.float32)}), weight.astype(np.float64)
 
@@ -41,9 +44,9 @@ def symmetric(weight: Array, axis: int | None) -> Array:
 
 
 def test_the_noise_is_that_of_the_arithmetic() -> None:
-    """The reported noise of a region is the noise of its arithmetic, computed again in float64.
+    """The reported noise of a region equals the noise of the same rounding, computed in float64.
 
-    The arithmetic has a scale and a zero point of the input, and scales of the weight's columns.
+    The input has one scale and one zero point, each column of the weight has its own scale.
     """
     model, weight = product()
     samples = samples_of(model)
@@ -97,9 +100,9 @@ def convolution(
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_the_noise_of_a_convolution_is_that_of_the_arithmetic(name: str) -> None:
-    """The reported noise of a convolution is the noise of its arithmetic, computed in float64.
+    """The reported noise of a convolution equals the noise of the same rounding in float64.
 
-    Each filter has a scale, and the padding has the value of the zero point.
+    Each filter has its own scale, and padding has the value of the input's zero point.
     """
     step, shape, options = CONVOLUTIONS[name]
     rng = np.random.default_rng(6)
@@ -247,7 +250,10 @@ def test_halves() -> None:
 
 
 def test_values_that_halves_do_not_hold() -> None:
-    """Values that are too large for f16 become bf16, with 8 bits of precision, not infinite."""
+    """Values that are too large for f16 are rounded to bf16, not to infinity.
+
+    A bf16 number has 8 bits of precision.
+    """
     model, weight = product()
     samples = {"x": samples_of(model)["x"] * 1e6}
     with quantized(model, samples, bits=16) as exe:

@@ -102,7 +102,7 @@ def test_engines(options: dict[str, Any]) -> None:
 
 
 def test_a_code_generator_without_integers() -> None:
-    """Regions that a code generator cannot quantize stay f32, and are still offloaded."""
+    """Regions that a code generator cannot quantize are still offloaded to it, in f32."""
     model = model_of(SMALL)
     samples = samples_of(model)
     with quantized(model, samples, offload="onednn", offload_choice="always") as exe:
@@ -129,7 +129,7 @@ def test_the_host_computes_quantized_regions_without_code() -> None:
 
 
 def test_the_choice_by_cost() -> None:
-    """With the choice by cost, regions that are given back to the host are quantized there."""
+    """A region that the choice by cost does not offload is quantized on the host."""
     model = model_of(SMALL)
     samples = samples_of(model)
     feeds = feeds_of(samples)

@@ -1,4 +1,4 @@
-"""Helpers that import models and read their operations, before anything changes layouts."""
+"""Helpers that import models and read their operations, before any pass changes layouts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def graph_of(model: onnx.ModelProto, *passes: str) -> tuple[ir.Module, Mapping[s
 
 
 def readings_of(module: ir.Module) -> list[Reading]:
-    """Return the readings of an entry function's operations."""
+    """Return the readings of the operations in a module's entry function."""
     return read_all(list(entry_block(module).operations)[:-1], weights_of(module))
 
 

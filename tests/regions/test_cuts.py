@@ -14,7 +14,7 @@ from rammer_mlir.passes.regions.interval_partition import Interval, Limits, cut
 
 
 def all_cuts(count: int) -> list[list[tuple[int, int]]]:
-    """Return every way to cut a sequence into intervals."""
+    """Return every way to cut a sequence of ``count`` operations into intervals (begin, end)."""
     return [
         list(itertools.pairwise([0, *(at for at in range(1, count) if chosen >> at & 1), count]))
         for chosen in range(0, 2**count, 2)
@@ -24,10 +24,11 @@ def all_cuts(count: int) -> list[list[tuple[int, int]]]:
 def price(
     intervals: list[tuple[int, int]], cost: Callable[[int, int], float | None]
 ) -> tuple[int, float] | None:
-    """Return the number of operations left over, and the sum of the costs of ``intervals``.
+    """Return the number of operations without a region, and the sum of the costs of ``intervals``.
 
-    A single operation that does not fit is left over; the result is None if a longer interval does
-    not fit.
+    ``cost`` returns None for an interval that exceeds the limits. An interval of a single operation
+    may exceed them: the operation stays without a region. If a longer interval does, the result is
+    None.
     """
     alone, total = 0, 0.0
     for begin, end in intervals:
@@ -86,7 +87,7 @@ def test_cuts_are_as_good_as_the_best_of_all() -> None:
 
 
 def begins(intervals: list[tuple[int, int]]) -> list[int]:
-    """Return where intervals begin, the last one first."""
+    """Return the index at which each interval begins, for the last interval first."""
     return [begin for begin, _ in reversed(intervals)]
 
 

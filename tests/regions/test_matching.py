@@ -1,4 +1,4 @@
-"""Matches of patterns, compared with all injective maps of patterns into graphs; composites."""
+"""Pattern matches equal those of exhaustive search; composites equal a greedy choice of matches."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_checks_see_the_match_and_may_not_fail() -> None:
 
 
 def expansions(pattern: Pattern) -> Iterator[Mapping[Pattern, Pattern]]:
-    """Yield every combination of options: for each pattern with alternatives, the chosen option."""
+    """Yield every way to choose one option for each pattern that has alternatives."""
     pending, found = [pattern], dict.fromkeys([pattern])
     while pending:
         for part in parts(pending.pop()):
@@ -249,9 +249,10 @@ Names = frozenset[tuple[str, Hashable]]
 def all_matches(
     graph: ReadingGraph, pattern: Pattern, root: int
 ) -> set[tuple[tuple[int, ...], Names]]:
-    """Return each match at operation ``root``: its operations, and the values bound to its names.
+    """Return all matches at operation ``root``: their operations, and the values of the names.
 
-    All injective maps of the pattern's operations into the graph are tried.
+    All injective maps of the pattern's operations to operations of the graph are tried. The names
+    are those of the pattern's wildcards.
     """
     found: set[tuple[tuple[int, ...], Names]] = set()
     for chosen in expansions(pattern):
@@ -281,9 +282,10 @@ def all_matches(
 def names_of(
     graph: ReadingGraph, image: Mapping[Pattern, int], resolved: object
 ) -> Iterator[Names]:
-    """Yield the values of names, for each order of operands in which a map is a match.
+    """Yield the values of the wildcards' names, once for each order of operands that matches.
 
-    The map is no match if kinds or operands differ, or if a value inside is used outside.
+    ``image`` maps the pattern's operations to operations of the graph. It is no match if kinds or
+    operands differ, or if an operation outside of the match uses a value from within.
     """
     inside = set(image.values())
     for each, number in image.items():
@@ -310,7 +312,10 @@ def agreed(
     resolved: object,
     order: Mapping[Pattern, Sequence[Operand]],
 ) -> Mapping[object, Hashable] | None:
-    """Return the values of wildcards and of their names; None if the operands do not agree."""
+    """Return the values of wildcards and of their names, for a given order of operands.
+
+    The result is None if an operand does not match, or if a name would get two values.
+    """
     assert callable(resolved)
     inside, values = set(image.values()), dict[object, Hashable]()
     for each, inputs in order.items():
@@ -364,7 +369,7 @@ def random_pattern(rng: random.Random, alternating: float = 0.3) -> Pattern:
 
 
 def test_matching_equals_all_injective_maps() -> None:
-    """Matching finds the operations and the names' values of all injective maps that match."""
+    """Matching finds the same operations and the same values of names as exhaustive search."""
     rng = random.Random(5)
     hits = named = 0
     for _ in range(1500):
@@ -443,7 +448,7 @@ Key = tuple[int, int, int, int]
 def options_of(
     graph: ReadingGraph, table: Sequence[CompositePattern]
 ) -> set[tuple[Key, tuple[int, ...]]]:
-    """Return the operations of all matches that checks accept, with the matches' keys."""
+    """Return all matches that checks accept: the key that orders matches, and the operations."""
     return {
         ((-pattern.priority, -len(numbers), -root, place), numbers)
         for place, pattern in enumerate(table)

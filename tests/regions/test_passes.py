@@ -30,7 +30,7 @@ from rammer_mlir.scheduling.device_costs import Device
 
 
 class Toy:
-    """A code generator whose answers tests choose."""
+    """A code generator whose patterns, supported operations and limits are set by tests."""
 
     name: ClassVar[str] = "toy"
 
@@ -249,9 +249,9 @@ def test_merged_regions_keep_to_the_limit_of_operands(toy: Toy) -> None:
 
 
 def test_operations_are_read_once(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within a pipeline, consecutive passes that only mark operations read each operation once.
+    """Consecutive passes that only set marks compute the reading of each operation once for all.
 
-    Passes that follow any other pass read the operations again.
+    Passes that follow any other pass in the pipeline compute the readings again.
     """
     found: list[str] = []
 

@@ -83,8 +83,9 @@ def _is_of_weight(reading: Reading) -> bool:
 
 
 def check(kinds: str, operator: str, inputs: Sequence[Array], *constants: Array, **a: Any) -> Any:
-    """Check the kinds of a node's readings, and the output computed from them by ONNX Runtime's.
+    """Check the kinds of a node's readings, and the output that NumPy computes from the readings.
 
+    ``kinds`` has the expected kinds, separated by spaces; the expected output is ONNX Runtime's.
     Returns the attributes of the first reading.
     """
     model = node_model(operator, inputs, constants, **a)
@@ -221,9 +222,10 @@ def test_softmax_is_one_reading(axis: int) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_softmax_of_a_product_s_rows_is_one_reading(axis: int) -> None:
-    """A softmax of a matrix product is one reading between reshapes only if its axis is the last.
+    """A softmax of a matrix product is a single reading only if its axis is the last.
 
-    The product joins the batch and the rows to one dimension, so that only the last axis remains.
+    The product merges the batch and the rows into one dimension between two reshapes, and a softmax
+    along the last axis can be computed between these reshapes, too.
     """
     x, w = normal(2, 5, 16), normal(16, 24, seed=1)
     model = onnx.parser.parse_model(

@@ -118,5 +118,5 @@ func.func private @apply(%id: index, {names[0]}: {buffer}, {names[1]}: {buffer})
         return build(self.text(num_veus), {}, self.signature, num_veus)
 
     def compile(self, num_veus: int = 2) -> tuple[CpuImage, bytes]:
-        """Compile the program; return its data and its object file."""
+        """Compile the program; return its image, which lacks the code, and its object file."""
         return compile_text(self.text(num_veus), {}, self.signature, num_veus)

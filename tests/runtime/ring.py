@@ -202,9 +202,9 @@ def compile_text(
     num_veus: int,
     straight_line_limit: int = STRAIGHT_LINE_LIMIT,
 ) -> tuple[CpuImage, bytes]:
-    """Compile an MLIR module at the `program` stage; return its data and its object file.
+    """Compile an MLIR module at the `program` stage; return its image and its object file.
 
-    The arguments are those of ``build``.
+    The image has everything except the code. The arguments are those of ``build``.
     """
     context = ir.Context()
     dialects.register(context)

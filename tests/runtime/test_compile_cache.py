@@ -57,7 +57,7 @@ def product(seed: int = 0, size: int = 8) -> onnx.ModelProto:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a cache for this test alone, which also stores small programs."""
+    """The folder of a compile cache for this test alone; the cache stores even tiny programs."""
     monkeypatch.setenv(compile_cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(compile_cache, "WORTH_SECONDS", 0.0)
     return tmp_path / "cache"

@@ -83,7 +83,10 @@ def test_programs_share_a_pool() -> None:
 
 
 def test_the_memory_of_a_closed_program_is_used_again() -> None:
-    """Step counters and hints of a program do not disturb the next program in the same memory."""
+    """A new program may use the memory of a closed program, and still gives exact results.
+
+    Step counters that the closed program left in the memory do not disturb the new program.
+    """
     with RING.build() as first:
         assert RING.is_right(first)
         pool = SHARED.get(vars(first)["_code"])
@@ -140,7 +143,8 @@ def share_between_calls(executable: Executable) -> float:
 def test_threads_sleep_between_calls() -> None:
     """At 30 calls a second, threads use less than 1 % of a core between the calls.
 
-    On a busy machine, threads still execute their last polls after a call; the least share counts.
+    On a busy machine, threads still execute their last polls after a call; the smallest of ten
+    measured shares counts.
     """
     rammer_mlir.use_threads(2)
     with RING.build() as executable:

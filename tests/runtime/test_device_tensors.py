@@ -1,4 +1,4 @@
-"""Tensors in device memory, exchanged with other packages by their protocols."""
+"""Tensors in device memory, exchanged with other packages by DLPack or the CUDA array interface."""
 
 from __future__ import annotations
 

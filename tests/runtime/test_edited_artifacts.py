@@ -26,7 +26,7 @@ from tests.runtime.artifacts import (
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The path of the artifact of a program with a weight, in the form of a dispatch loop."""
+    """The path of the artifact of a program with a weight, which is compiled as a dispatch loop."""
     path = tmp_path_factory.mktemp("artifacts") / "ring.rammer"
     with RING.build() as executable:
         executable.save(path)
@@ -80,7 +80,7 @@ def test_code_that_is_no_library(saved: Path, tmp_path: Path) -> None:
 
 
 def test_code_of_another_library(saved: Path, tmp_path: Path) -> None:
-    """An artifact whose code is another shared library, without our functions, is refused."""
+    """An artifact whose code is a shared library without the program's functions is refused."""
     library = next(Path(sys.modules["_ctypes"].__file__ or "").parent.glob("_ctypes*.so"))
     path = rewritten(saved, tmp_path / "code.rammer", unchanged, code=library.read_bytes())
     assert "its code lacks 'rammer_start_threads'" in refusal(path)

@@ -108,9 +108,9 @@ def test_a_model_that_was_compiled_here_is_refused(saved: Path) -> None:
 def test_whether_the_cache_had_the_model_makes_no_difference(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model that came from the cache cannot be pickled either.
+    """A compiled model cannot be pickled, even if ``compile`` takes it from the compile cache.
 
-    Its cache entry might be removed before the pickle is read.
+    The cache entry might be removed before the pickle is read.
     """
     monkeypatch.setenv("RAMMER_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("rammer_mlir.compiler.cache.WORTH_SECONDS", 0.0)

@@ -63,7 +63,8 @@ def test_a_long_table(num_veus: int) -> None:
 def test_both_forms_agree_with_barriers_in_both_directions() -> None:
     """A dispatch loop and straight-line code give equal results.
 
-    In this program, vEUs wait for each other in turn, and for several vEUs at once.
+    In this program, each vEU waits for others and is awaited by others, and some barriers wait for
+    several vEUs.
     """
     ring = Ring(4, layers=12, rows=6)
     assert ring.text().count("rtask.barrier") > 40

@@ -69,7 +69,7 @@ def threads() -> set[str]:
 def test_results_are_exact_beside_busy_processes(limit: int, patience: int) -> None:
     """Results are exact while two busy processes for each core make threads lose their cores.
 
-    ``patience`` is how many times a thread must find a vEU of another thread ready to take the vEU.
+    A thread takes over a vEU of another thread after it has found the vEU ready ``patience`` times.
     """
     cores = len(os.sched_getaffinity(0))
     with RING.build(limit) as executable, busy_processes(2 * cores):

@@ -129,7 +129,10 @@ def test_a_signature_of_another_size_is_refused(signed: Path, tmp_path: Path, si
 
 
 def test_what_is_checked_is_what_is_loaded(signed: Path, tmp_path: Path) -> None:
-    """A change of a file after its verification changes no result, since nothing is mapped."""
+    """A change of a signed file after its verification changes no result.
+
+    A signed artifact is read into memory as a whole; nothing is mapped from the file.
+    """
     path = tmp_path / "layer.rammer"
     shutil.copy(signed, path)
     with rammer_mlir.load(path, verify=PUBLIC) as model:

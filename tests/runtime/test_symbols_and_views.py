@@ -133,7 +133,10 @@ def run_doubling(text: str, limit: int) -> tuple[Array, Array]:
 @pytest.mark.parametrize("stride", [1, 4], ids=["row", "column"])
 @pytest.mark.parametrize("inside", [(0, 0), (3, 1), (2, 0)], ids=["start", "own", "mixed"])
 def test_views_may_begin_anywhere(limit: int, stride: int, inside: tuple[int, int]) -> None:
-    """The offset of a view is applied once, whether or not the rKernel's buffer types have it."""
+    """The offset of a view is applied once, whether or not the rKernel's buffer types have it.
+
+    ``inside`` has the offsets in the types of the input and of the output in the rKernel.
+    """
     text = doubling(
         strided(inside[0], stride),
         strided(inside[1], stride),

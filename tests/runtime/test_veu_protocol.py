@@ -54,7 +54,8 @@ def test_fewer_and_more_threads_than_veus(num_threads: int) -> None:
 def test_two_callers_execute_their_jobs(num_threads: int, limit: int, num_runs: int) -> None:
     """The protocol is correct for two callers, alone or with a thread of the pool.
 
-    At a limit of 2, the thread of the pool withdraws while both callers launch.
+    ``limit`` is the maximum number of threads that compute. If it is 2, the thread of the pool
+    withdraws while both callers launch.
     """
     protocol = Protocol(TWO, num_threads, num_callers=2, num_runs=num_runs, limit=limit)
     assert search(protocol) > 20_000

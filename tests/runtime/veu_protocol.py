@@ -162,7 +162,10 @@ class Protocol:
                     raise Violation("a wake-up is lost")
 
     def _will_ring(self, caller: Thread) -> bool:
-        """Return whether a caller will ring the bell, or is about to wake the sleeping threads."""
+        """Return whether a caller will ring the bell, or is about to wake the sleeping threads.
+
+        The bell is a counter that callers increase; the pool's threads sleep while it is unchanged.
+        """
         has_not_rung = "part", "take", "store", "hold", "release", "late"
         if caller[0] in has_not_rung:
             return caller[3] is False
@@ -189,7 +192,11 @@ class Protocol:
     # A caller: its number is that of its job.
 
     def _bind(self, state: State, number: int) -> Iterator[State]:
-        """Prepare the next run, or the end, in a caller's thread; no vEU of the job may be held."""
+        """Yield the state after caller ``number`` has prepared its next run, or has ended.
+
+        Raises:
+            Violation: if a thread still holds a vEU of the caller's job.
+        """
         if any(state.owners[veu][1] for veu in self._veus(number)):
             raise Violation("a run begins while a vEU is held")
         if state.epochs[number] < self.num_runs:
@@ -200,7 +207,7 @@ class Protocol:
             yield self._go(state, number, *self._announcing(), stop=True)
 
     def _begin(self, state: State, number: int) -> Iterator[State]:
-        """Begin an epoch, in a caller's thread."""
+        """Yield the state after caller ``number`` has begun the next epoch (launch) of its job."""
         executed = state.executed
         for veu in self._veus(number):
             executed = _put(executed, veu, 0)
@@ -230,11 +237,14 @@ class Protocol:
         yield self._go(state, number, *following, bell=state.bell + 1)
 
     def _wake(self, state: State, number: int) -> Iterator[State]:
-        """Read the number of sleeping threads, in a caller's thread."""
+        """Yield the state after caller ``number`` has read the number of sleeping threads."""
         yield self._go(state, number, "call", state.sleepers)
 
     def _call(self, state: State, number: int, sleepers: int) -> Iterator[State]:
-        """Wake all sleeping threads, in a caller's thread, if ``sleepers`` is above 0."""
+        """Yield the state after caller ``number`` has woken all sleeping threads.
+
+        The caller wakes no thread if ``sleepers``, the number that it has read, is 0.
+        """
         following: Thread = ("part", number, state.epochs[number], True)
         if state.stop:
             following = ("join",)
@@ -263,7 +273,7 @@ class Protocol:
         return self._go(state, number, "leave", running=_put(state.running, number, False))
 
     def _leave(self, state: State, number: int) -> Iterator[State]:
-        """Remove the job from the table, in a caller's thread, if it is there."""
+        """Yield the state after caller ``number`` has removed its job from the table of jobs."""
         yield self._go(state, number, "end", table=_put(state.table, number, False))
 
     def _end(self, state: State, number: int) -> Iterator[State]:
@@ -360,7 +370,11 @@ class Protocol:
         self, state: State, number: int, job: int, epoch: int, scan: Scan, veu: int,
         place: int, goes_on: bool,
     ) -> Iterator[State]:  # fmt: skip
-        """Execute the next record of a held vEU, or leave the vEU at a barrier that must wait."""
+        """Yield the state after thread ``number`` has executed the next record of a held vEU.
+
+        If the record is a barrier that must wait, or if all records are executed, the thread stores
+        the vEU's position and gives the vEU back in its next step.
+        """
         records = self._records(veu)
         if place == len(records):
             position = place - 1 if self.mutation is Mutation.POSITION_STAYS else 0
@@ -389,7 +403,11 @@ class Protocol:
         self, state: State, number: int, way: tuple[int, int, Scan, int], place: int,
         goes_on: bool,
     ) -> State:  # fmt: skip
-        """Return the state after a record is executed and, for an rTask, its step is published."""
+        """Return the state after thread ``number`` has executed the record ``place`` of a vEU.
+
+        If the record is an rTask, its step is published. ``way`` has the job, the epoch, the scan
+        and the vEU.
+        """
         job, _, _, veu = way
         self._check_record(state, job, veu, place)
         counters = state.counters
@@ -441,7 +459,10 @@ class Protocol:
             yield self._go(state, number, "table", 0, (state.bell, self._none(), True))
 
     def _table(self, state: State, number: int, job: int, scan: Thread) -> Iterator[State]:
-        """Read a job's entry of the table; after the last entry, wait for the bell or sleep."""
+        """Yield the state after thread ``number`` of the pool has read a job's entry of the table.
+
+        After the last entry, the thread waits for the bell or goes to sleep.
+        """
         bell, found, all_ended = scan
         if job == self.num_callers:
             if self.mutation is Mutation.TABLE_FIRST:
@@ -459,7 +480,11 @@ class Protocol:
         yield self._go(state, number, "sleep", seen, found, sleepers=state.sleepers + 1)
 
     def _sleep(self, state: State, number: int, seen: int, found: Thread) -> Iterator[State]:
-        """Sleep if the bell is still ``seen``; the system compares and sleeps atomically."""
+        """Yield the state after thread ``number`` of the pool has fallen asleep.
+
+        The thread sleeps only if the bell is still ``seen``; the system compares and sleeps
+        atomically.
+        """
         compares = self.mutation is not Mutation.SLEEP_UNCONDITIONALLY
         if compares and state.bell != seen:
             yield self._go(state, number, "woken", seen, found)
@@ -477,7 +502,7 @@ class Protocol:
 
 
 def search(protocol: Protocol) -> int:
-    """Visit every state that the protocol can reach; return their number.
+    """Visit every state that the protocol can reach; return the count of the states.
 
     Raises:
         Violation: if a state violates a condition, or the end cannot be reached from it.

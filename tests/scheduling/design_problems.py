@@ -137,7 +137,8 @@ def random_machine(rng: random.Random) -> Machine:
 def random_problem(rng: random.Random, num_loops: int, *, decide: bool = False) -> Problem:
     """Return a random group of ``num_loops`` loops; assignments read values of earlier assignments.
 
-    With ``decide``, each value may be stored, recomputed, or end a unit; otherwise it is stored.
+    With ``decide``, each value may be stored, recomputed, or end a fused group; otherwise it is
+    stored.
     """
     owned: list[tuple[int, ...]] = []
     total = 0
@@ -175,9 +176,10 @@ def _random_loop(rng: random.Random, number: int) -> Loop:
 def _index(
     rng: random.Random, loops: tuple[Loop, ...], produced: int, reading: tuple[int, ...]
 ) -> int | None:
-    """Return the index of a reader's loop for the dimension that the loop ``produced`` writes.
+    """Return the loop by which a reader indexes the dimension that the loop ``produced`` writes.
 
-    The loop is mostly of equal size, seldom another loop or None for no loop.
+    It is mostly a loop of equal size among ``reading``, the reader's loops; seldom any of them, or
+    None if no loop indexes the dimension. Loops are indices into ``loops``.
     """
     equal = [loop for loop in reading if loops[loop].extent == loops[produced].extent]
     if equal and rng.random() < 0.8:

@@ -152,7 +152,7 @@ class GraphMaker:
         )
 
     def reduce(self, x: Tensor, tile: int) -> Tensor:
-        """Add a reduction of all dimensions but the first."""
+        """Add a reduction of all dimensions but the first; an rTask computes ``tile`` results."""
         out = self.tensor(x.shape[0])
         rest = tuple((0, extent) for extent in x.shape[1:])
         return self.operator("reduce", [(x, lambda part: (part[0], *rest))], out, [(tile,)])

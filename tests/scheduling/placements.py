@@ -106,9 +106,10 @@ def placements(table: TaskTable, num_veus: int) -> Iterator[Placement]:
 
 
 def waits(table: TaskTable, placement: Placement) -> Iterator[list[set[int]]]:
-    """Yield every sensible choice of the rTasks that each rTask of a placement waits for.
+    """Yield every useful choice of the rTasks that each rTask of a placement waits for.
 
-    An rTask waits for its sources, and may wait already for sources of later rTasks of its vEU.
+    An rTask waits for its sources. If it waits for another vEU at all, it may also wait for sources
+    of later rTasks of its vEU.
     """
     choices: list[list[set[int]]] = [[] for _ in table.seconds]
     for tasks in placement:

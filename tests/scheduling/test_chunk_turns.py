@@ -1,4 +1,4 @@
-"""Turns of a chain's chunks: correct plans, few chunks in progress, and the vEU of each chunk."""
+"""The order of a chain's chunks on vEUs: correct plans, and few chunks in progress."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ STEPS = 3
 def chunked(count: int) -> tuple[TaskGraph, dict[int, Chunk]]:
     """Return a graph of a chain in ``count`` chunks, and the chunk of each operator.
 
-    Each chunk has two elementwise operators and one that writes a result of the graph. An operator
-    of no chunk makes the input of all chunks.
+    Each chunk has two elementwise operators and one that writes a result of the graph. The first
+    operator of the graph computes the input of all chunks, and belongs to none.
     """
     maker = GraphMaker()
     x = maker.elementwise(maker.tensor(8, 16, kind="input"), tile=(2, 16))

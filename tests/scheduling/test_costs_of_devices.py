@@ -1,4 +1,4 @@
-"""Schedules follow the costs of the named device, whichever interface names it."""
+"""Schedules follow the costs of the device that is named in Python, or to `rammer-compile`."""
 
 from __future__ import annotations
 

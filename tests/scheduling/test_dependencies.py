@@ -52,7 +52,7 @@ def test_no_dependency_is_missed_and_few_are_added(name: str, last: bool) -> Non
     """No dependency is missed, and most graphs have no additional dependencies.
 
     Tiles of a reshaped matrix that begin or end inside a row may depend on more rTasks than needed.
-    All dependencies together are at most half more than needed.
+    In each graph, there are at most 1.5 times as many dependencies as needed.
     """
     graph = GRAPHS[name]
     kernels = tuple(len(o.kernels) - 1 if last else 0 for o in graph.operators)

@@ -1,4 +1,4 @@
-"""Costs of designs, calculated by hand, and groups after the decision about each value."""
+"""Costs of designs, calculated by hand, and fused groups after a decision about each value."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_window_is_read_with_its_border() -> None:
 def test_a_recomputed_value_is_work_of_its_reader() -> None:
     """A recomputed value adds its operations to its reader, and has no loops of its own.
 
-    A value that ends a unit is written to memory, and its reader reads it from there.
+    A value that ends a fused group is written to memory, and its reader reads it from there.
     """
     stored, recomputed, ended = decide(sums_of_rows(*Decision))
     assert stored.problem == sums_of_rows(*Decision)
@@ -143,9 +143,10 @@ def test_a_returned_value_is_computed_all_the_same() -> None:
 
 
 def test_units_that_would_wait_for_each_other_are_no_design() -> None:
-    """Decisions that make two units depend on each other are refused.
+    """Decisions that make two fused groups depend on each other are refused.
 
-    If the sums end a unit, then the exponentials, which are read after the sums, must end it too.
+    If the sums end a group, then the exponentials, which are read after the sums, must end the
+    group too.
     """
     problem = softmax_cross_entropy()
     decisions = (Decision.STORED, Decision.ENDED)

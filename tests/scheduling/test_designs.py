@@ -65,7 +65,10 @@ def random_spaces(seeds: range, num_loops: int) -> Iterator[list[DesignSpace]]:
 
 
 def test_the_papers_example() -> None:
-    """The example of section 2.4 has 14 loops with 4,194,304 designs; coupling leaves 7 and 512."""
+    """The example of section 2.4 has 14 loops and 4,194,304 designs.
+
+    Coupling of loops leaves 7 independent choices and 512 designs.
+    """
     problem = softmax_cross_entropy()
     outcome = find_design(problem, TITAN_X)
     assert len(problem.used_loops) == 14
@@ -174,7 +177,8 @@ def test_bounds_never_fall_and_are_below_all_completions() -> None:
 def consistent_designs(problem: Problem, space: DesignSpace) -> Iterator[Prefix]:
     """Yield designs of uncoupled loops in which loops over the same elements have equal choices.
 
-    These are the two ends of each edge whose loops have equal sizes.
+    Two loops are over the same elements if an edge of the problem connects them, from a value to
+    its reader, and their sizes are equal.
     """
     position = {c.loops[0]: n for n, c in enumerate(space.variables)}
     edges = [

@@ -105,9 +105,10 @@ def test_predicted_timelines_name_them() -> None:
 
 
 def test_cuts_are_the_fewest() -> None:
-    """A graph is cut into as few segments as possible.
+    """A graph with exclusive operators is divided into as few segments as possible.
 
-    The number of segments is one more than the number of exclusive operators on the longest path.
+    In a segment, exclusive operators run after the others. The number of segments is one more than
+    the number of exclusive operators on the longest path.
     """
     maker = GraphMaker()
     x = maker.tensor(*SHAPE, kind="input")

@@ -1,4 +1,4 @@
-"""The dynamic programming of IOS, its blocks and its counts, compared with brute force."""
+"""The dynamic programming of IOS, compared with brute force and with counts in the paper."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_rooted_endings_are_those_endings_whose_groups_have_one_first_operator()
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.network)
 def test_counts_of_the_papers_table_1(block: Block) -> None:
-    """The counts equal those of IOS's table 1, to the digits that the paper prints."""
+    """The counts of transitions and schedules equal all printed digits of IOS's table 1."""
     for ours, paper in zip(count(block.readers), (block.transitions, block.schedules), strict=True):
         digits = len(paper.partition("e")[0].replace(".", ""))
         rounded = f"{ours:.{digits - 1}e}"
@@ -172,7 +172,7 @@ def test_counts_of_the_papers_table_1(block: Block) -> None:
 
 
 def test_counts_of_the_papers_figure_5() -> None:
-    """The example of IOS's figure 5 has 12 transitions: ``a`` before ``b``, and ``c`` alone."""
+    """IOS's figure 5 has 12 transitions: ``a`` precedes ``b``, and ``c`` is independent of both."""
     assert count([0b010, 0, 0])[0] == 12
 
 
@@ -271,7 +271,7 @@ def test_blocks_are_cut_where_one_value_goes_on() -> None:
 def test_long_blocks_are_cut_where_the_fewest_values_go_on() -> None:
     """A chain of NASNet-like cells is cut between cells.
 
-    Each cell reads the two cells before it, so that at no place a single value is used later.
+    Each cell reads the two cells before it, so that every cut crosses more than one value.
     """
     cell = [[-2], [-1], [0], [-2, 1], [0, 1], [2, 3]]
     sources: list[list[int]] = [[], []]

@@ -1,4 +1,4 @@
-"""The policies `list` and `auto`, compared with brute force and each other; invalid devices."""
+"""The policies `list` and `auto`, compared with brute force and each other; device errors."""
 
 from __future__ import annotations
 
@@ -77,7 +77,10 @@ def test_a_rate_of_zero_is_refused() -> None:
 
 
 def placed_one_by_one(table: TaskTable, device: Device, priority: Sequence[float]) -> Placement:
-    """Return the placement by the rule of ``place``, computed with sets of completed rTasks."""
+    """Return the placement that the function ``place`` of list scheduling should return.
+
+    It is computed with sets: of the ready rTasks, and of the rTasks complete for each vEU.
+    """
     tasks: list[list[int]] = [[] for _ in range(device.num_veus)]
     free = [0.0] * device.num_veus
     complete: list[set[int]] = [set() for _ in range(device.num_veus)]

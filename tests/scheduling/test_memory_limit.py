@@ -1,4 +1,4 @@
-"""Graphs whose intermediates have to fit into a memory limit, in every schedule."""
+"""Graphs are changed so that their intermediates fit into a memory limit in every schedule."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_many_blocks_that_all_conflict_take_no_long() -> None:
 
 
 def test_effort_is_limited() -> None:
-    """Without work to spend, ``pack`` returns a valid but possibly larger placement."""
+    """With a search budget of zero, ``pack`` returns a valid but possibly larger placement."""
     sizes, conflicts, load = intervals(seed=3, count=200)
     quick = pack(sizes, conflicts, load, work=0)
     better = pack(sizes, conflicts, load)

@@ -1,4 +1,4 @@
-"""Policies: correct plans, the choice of rKernels as in the paper, and several rPrograms."""
+"""Policies: correct plans, RAMMER's choice of rKernels, and plans of several rPrograms."""
 
 from __future__ import annotations
 

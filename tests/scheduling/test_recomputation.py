@@ -1,4 +1,4 @@
-"""Recomputation, compared with an interpreter, with all choices, and with a known bound."""
+"""Recomputation: results by an interpreter, costs by exhaustive search, and a known bound."""
 
 from __future__ import annotations
 

@@ -104,7 +104,15 @@ def test_an_rtask_stays_with_its_producer_unless_waiting_is_shorter(
 def placed_one_by_one(
     needs: Needs, available: list[float], known: list[list[int]], seconds: float, barrier: float
 ) -> list[int]:
-    """Return the vEU of each rTask by trying all vEUs, in plain Python."""
+    """Return the vEU on which each rTask starts first, found by trying all vEUs in plain Python.
+
+    Args:
+        needs: for each rTask, the rTasks that must be complete, and the time at which they are.
+        available: time at which each vEU becomes free.
+        known: for each vEU, how many rTasks of every vEU it knows to be complete.
+        seconds: time of an rTask.
+        barrier: time of a barrier in seconds.
+    """
     free, known = list(available), [list(row) for row in known]
     veus: list[int] = []
     for steps, ready in zip(needs.steps.tolist(), needs.ready.tolist(), strict=True):
@@ -150,9 +158,10 @@ def test_each_rtask_goes_where_its_own_inputs_let_it_start_first(
 def test_rtasks_follow_their_producers_if_each_is_placed_by_itself(
     readiness: Readiness, cache_bytes: int, num_barriers: int
 ) -> None:
-    """Four rTasks whose producers alternate between two vEUs stay there, without a barrier.
+    """Four rTasks are placed on their producers' vEUs, if each rTask is placed by itself.
 
-    Otherwise each vEU gets two neighboring rTasks, and needs a barrier.
+    The producers alternate between two vEUs, and no barrier is needed. If the operator is placed
+    as a whole, each vEU gets two neighboring rTasks, and needs a barrier.
     """
     maker = GraphMaker()
     x = maker.elementwise(maker.tensor(4, kind="input"), tile=(1,))

@@ -74,7 +74,10 @@ def test_shares_add_up_to_what_the_simulator_says(name: str) -> None:
 
 
 def test_programs_follow_each_other() -> None:
-    """Waits in a second rProgram count the rTasks of the first; its launch waits for them all."""
+    """In a timeline of two rPrograms, the launch of the second waits for all rTasks of the first.
+
+    The steps that barriers of the second rProgram wait for include the rTasks of the first.
+    """
     graph = GRAPHS["random0"]
     # With caches, the second program would take less time for the data that the first leaves there.
     device = replace(DEVICE, cache_bytes=0)

@@ -71,8 +71,8 @@ def check_encoding(module: str | bytes) -> None:
 def file_of(location: ir.FileLineColLoc) -> str:
     """Return the name of a location's file; "-" if the name is not UTF-8.
 
-    Bytecode stores some attributes as text. A diagnostic about such an attribute gives the
-    attribute's text as the name of the file.
+    Bytecode stores some attributes as text. If MLIR finds an error in such a text, the location of
+    the diagnostic has the text in place of a file's name.
     """
     return "-" if _ESCAPED.search(str(location)) else location.filename
 

@@ -44,8 +44,8 @@ def check_nesting(text: str) -> None:
     """Check that the nesting of a text does not overflow the stack and end the process.
 
     Raises:
-        AssemblyError: at the line where more than ``MAX_NESTING`` levels are open, or whose alias
-            has more than ``MAX_EXPANDED`` characters.
+        AssemblyError: at the line where more than ``MAX_NESTING`` levels are open, or which defines
+            an alias whose expanded text has more levels, or more than ``MAX_EXPANDED`` characters.
     """
     if sum(map(text.count, "{([")) > MAX_NESTING:
         _check_depth(text, _STEPS)
@@ -75,8 +75,8 @@ def _check_depth(text: str, steps: NDArray[np.int32]) -> None:
 def _deep_place(text: str, steps: NDArray[np.int32]) -> int | None:
     """Return the position of the first byte where more than ``MAX_NESTING`` levels are open.
 
-    ``steps`` has the change of the depth by byte. Levels that are closed without being open do not
-    count. Returns None if there is no such byte.
+    ``steps`` maps each byte value to the change of the depth: 1, -1 or 0. A closing bracket without
+    an opening one does not count. Return None if there is no such position.
     """
     data = np.frombuffer(text.encode(), np.uint8)
     depth = least = 0
@@ -94,7 +94,11 @@ def _too_deep(line: int, levels: str) -> AssemblyError:
 
 
 def _check_aliases(text: str) -> None:
-    """Check the levels, and the length in characters, of each alias after its expansion."""
+    """Check the nesting depth and the length of each alias of a type or attribute.
+
+    The limits, ``MAX_NESTING`` levels and ``MAX_EXPANDED`` characters, apply to the alias's text
+    after all aliases in it are expanded.
+    """
     levels: dict[str, int] = {}
     lengths: dict[str, int] = {}
     for found in _ALIAS.finditer(text):

@@ -1,4 +1,4 @@
-"""Collects text in the generic form, and keeps each operation on its line of the input."""
+"""Collects generic-form text in which each operation keeps its line number of the input."""
 
 from __future__ import annotations
 

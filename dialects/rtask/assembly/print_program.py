@@ -101,12 +101,12 @@ class _ProgramPrinter:
         return self._lines[self.number]
 
     def _begin(self, name: str) -> str:
-        """Take the first line of operation ``name``, and its block's label if the block is empty.
+        """Move beyond the first line of operation ``name``, and beyond the label of an empty block.
 
         Return the indentation of the first line.
 
         Raises:
-            Irregular: if the lines do not have this form.
+            Irregular: if the readable form cannot represent these lines.
         """
         line = self._next()
         indent = line[: len(line) - len(line.lstrip())]

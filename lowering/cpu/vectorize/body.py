@@ -259,7 +259,7 @@ def _is_transcendental(name: str) -> bool:
 
 
 def _known(values: Values, slots: Sequence[int]) -> list[ir.Value]:
-    """Return the values in ``slots``, none of which is None."""
+    """Return the values of ``slots``, all of which must have been computed (are not None)."""
     found = [value for slot in slots if (value := values[slot]) is not None]
     assert len(found) == len(slots), "a body uses a value that was not computed"
     return found

@@ -1,4 +1,4 @@
-"""Emits products of 8-bit integers by instructions that add four adjacent products at once."""
+"""Emits sums of products of 8-bit integers, by instructions that add four adjacent products."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ class TileArrays:
         return found
 
     def _transpose_cost(self, rows: Integers) -> Floats:
-        """Return the cycles of a transpose in registers, per register, with loads or stores.
+        """Return the cycles per register of a transpose in registers and of its loads or stores.
 
         For each group, ``rows`` has the count of registers that are transposed together.
         """
@@ -296,7 +296,7 @@ def needs_gather_or_transpose(stride: object) -> bool:
 
 
 def _transpose_cycles(rows: int, lanes: int) -> float:
-    """Return the cycles to transpose ``rows`` registers and load or store them, per register."""
+    """Return the cycles per register to transpose ``rows`` registers and to load or store them."""
     stages = (rows - 1).bit_length()
     return ((1 << stages) * stages + 1.5 * lanes) / rows
 
@@ -326,7 +326,8 @@ def _strided_cost(nest: LoopNest, lanes: int) -> float:
 def _reduction_steps(nest: LoopNest, vector: int | None, size: int) -> int:
     """Return in how many steps a micro tile iterates over all reduction loops.
 
-    A step has one iteration of each reduction loop, but ``size`` iterations of the vector loop.
+    A step has one iteration of each reduction loop, but ``size`` iterations of the loop ``vector``.
+    ``vector`` is the index of the vector loop, None for scalar code.
     """
     steps = 1
     for loop in nest.reductions:

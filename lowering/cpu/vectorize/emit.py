@@ -117,10 +117,10 @@ class NestEmitter:
     def _tiles(
         self, begin: Index, points: int, tile: int, carried: list[ir.Value], inside: Inside
     ) -> list[ir.Value]:
-        """Emit a loop over tiles of ``tile`` points, and a smaller last tile if one remains.
+        """Emit a loop over tiles of ``tile`` points, and a smaller last tile if points remain.
 
-        The tiles are the ``points`` points from ``begin``. ``inside`` emits the body. Returns the
-        final loop-carried values.
+        The tiles cover the ``points`` points of the range that starts at ``begin``. ``inside``
+        emits the code of a tile. Returns the final loop-carried values.
         """
         full, remainder = divmod(points, tile)
         end = add(begin, full * tile)
@@ -259,10 +259,10 @@ class NestEmitter:
     def _finish_slots(
         self, finish: Finish, spans: Spans, instance: Instance, value: ir.Value
     ) -> Values:
-        """Return the values of the epilogue's slots before it is emitted for a register.
+        """Return the values in the epilogue's slots before the epilogue is emitted for a register.
 
-        ``value`` is the reduction's result in the register ``instance``. ``spans`` has the micro
-        tile's part of each loop.
+        Slots of values that the epilogue computes have None. ``value`` is the reduction's result in
+        the register ``instance``. ``spans`` has the micro tile's part of each loop.
         """
         body = finish.body
         values: Values = [None] * len(body.slots)
@@ -454,9 +454,9 @@ class NestEmitter:
     def _slots(
         self, spans: Spans, instance: Instance, accumulators: Sequence[ir.Value | None]
     ) -> Values:
-        """Return the values of the body's slots before the body is emitted for a register.
+        """Return the values in the body's slots before the body is emitted for a register.
 
-        The arguments are those of ``_point``.
+        Slots of values that the body computes have None. The arguments are those of ``_point``.
         """
         body = self.nest.body
         values: Values = [None] * len(body.slots)

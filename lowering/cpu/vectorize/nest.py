@@ -84,9 +84,9 @@ class Nest:
             self._merge_loops()
 
     def _read_size(self, source: LoopDimension) -> None:
-        """Append the next dimension's size to ``sizes``, and its upper bound to ``bounds``.
+        """Append the size of the next loop dimension to ``sizes``, its upper bound to ``bounds``.
 
-        ``source`` is a dimension of an operand that the loop over the next dimension indexes.
+        ``source`` is a dimension of an operand that the loop over this loop dimension indexes.
         """
         size: Index = source.size
         bound: int | None = source.size
@@ -150,7 +150,7 @@ class Nest:
     def panels(self) -> dict[int, int]:
         """The count of points in a panel, for each dimension along which an operand has panels.
 
-        If several operands have panels along a dimension, the smallest panel counts.
+        If several operands have panels along a dimension, the count is that of the smallest panel.
         """
         found: dict[int, int] = {}
         for jump in (jump for operand in self._all_operands for jump in operand.jumps):

@@ -1,4 +1,4 @@
-"""Reads operands of a loop nest as flat buffers, at addresses that depend on the loops."""
+"""Describes operands of a loop nest as flat buffers, with addresses that depend on the loops."""
 
 from __future__ import annotations
 

@@ -161,7 +161,10 @@ class Candidates:
         )  # fmt: skip
 
     def _full_along(self, loop: int, sizes: Integers) -> Integers:
-        """Return the count of full micro tiles along a loop for each size in points, at least 1."""
+        """Return the count of full micro tiles along a loop, at least 1, for each micro tile size.
+
+        ``sizes`` has the sizes along the loop, in points.
+        """
         kinds, places = np.unique(sizes, return_inverse=True)
         pieces = [self.nest.loops[loop].pieces(int(size)) for size in kinds]
         counts = [

@@ -148,7 +148,10 @@ class TilePlan:
 
 
 def registers_of(access: Access, plan: TilePlan) -> int:
-    """Return how many registers of an operand an iteration of a full micro tile reads."""
+    """Return how many registers of an operand a full micro tile reads per step.
+
+    A step is an iteration of the reduction loops.
+    """
     count = math.prod(factor for loop, factor in plan.unroll if not access.invariant(loop))
     is_along = plan.vector is not None and not access.invariant(plan.vector)
     return count * plan.vectors if is_along else count

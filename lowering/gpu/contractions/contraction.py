@@ -1,4 +1,7 @@
-"""Emits planned contractions: staged operands, register tiles, thread groups."""
+"""Emits contractions by a plan: operands staged in shared memory, results in register tiles.
+
+Groups of threads divide the iterations of each staged chunk.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Detects operands of an element-wise ``linalg.generic`` that are transposed against its result."""
+"""Detects transposed operands of an element-wise ``linalg.generic``.
+
+A transposed operand is contiguous along another loop than the result.
+"""
 
 from __future__ import annotations
 

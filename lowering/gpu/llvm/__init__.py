@@ -1,1 +1,1 @@
-"""Converts the gpu dialect to LLVM's, for both GPU targets."""
+"""Converts the gpu dialect to the LLVM dialect, for NVIDIA and AMD GPUs."""

@@ -48,7 +48,7 @@ def index_width(module: ir.Module) -> int:
     """Return the number of bits of an index in a module's kernels, 32 or 64.
 
     Args:
-        module: contains a gpu module before its lowering, whose kernels have memref arguments.
+        module: contains a gpu module that is not lowered yet: its kernels have memref arguments.
     """
     for operation in walk(module.operation):
         if operation.name == "gpu.func" and not _has_short_buffers(operation):

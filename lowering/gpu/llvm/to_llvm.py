@@ -150,5 +150,8 @@ def _is_kernel(operation: ir.Operation) -> bool:
 
 
 def gpu_llvm_ir(module: ir.Module) -> str:
-    """Return the LLVM IR text of the gpu module; the module must be in the LLVM dialect."""
+    """Return the gpu module in ``module`` as LLVM IR text.
+
+    All operations of the gpu module must be in the LLVM dialect.
+    """
     return to_llvm_ir(gpu_module(module))

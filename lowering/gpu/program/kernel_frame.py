@@ -1,4 +1,4 @@
-"""Emits a persistent kernel's signature, and the prologue that computes the run's index."""
+"""Emits a persistent kernel's signature, and the prologue that computes the current run's index."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class KernelFrame:
     """
 
     def __init__(self, layout: KernelLayout) -> None:
-        """Define the kernel at the current insertion point; emit the index of the run."""
+        """Define the kernel at the current insertion point; emit the index of the current run."""
         self.layout = layout
         kinds = layout.argument_types()
         self.entry = _define_kernel(layout, list(kinds.values()))

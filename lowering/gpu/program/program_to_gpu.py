@@ -308,9 +308,9 @@ def _lower_kernels(
 
 
 def _note_alignments(kernels: Sequence[ir.Operation], program: Program) -> None:
-    """Mark each argument of the rKernels with its alignment in bytes: a divisor of its address.
+    """Mark each argument of the rKernels with a divisor of its address, the alignment in bytes.
 
-    The alignment holds for the addresses of the argument in all rTasks.
+    The alignment holds for the argument's addresses in all rTasks.
     """
     known: dict[str, list[int]] = {}
     for operator in program.operators:
@@ -328,7 +328,11 @@ def _note_alignments(kernels: Sequence[ir.Operation], program: Program) -> None:
 
 
 def _assemble(module: ir.Module, layout: KernelLayout, straight_line_limit: int) -> None:
-    """Move all functions into one gpu module: the mapped rKernels first, then their callers."""
+    """Move all functions into one gpu module, and define the persistent kernel there.
+
+    The moved functions are rKernels, mapped to threads. The functions by which the kernel waits and
+    publishes step counters are defined too.
+    """
     lowered = list(module.body.operations)
     with ir.InsertionPoint(module.body):
         body: ir.Block = gpu.GPUModuleOp(MODULE).regions[0].blocks.append()

@@ -127,7 +127,7 @@ class _Watch:
             store_release(word(1), mark, self._scope)
 
     def _claim(self) -> ir.Value:
-        """Emit an atomic increment of the count of late threads; return the old count."""
+        """Emit an atomic increment of the count of threads that timed out; return the old count."""
         add_one, order = llvm.AtomicBinOp.add, llvm.AtomicOrdering.monotonic
         return llvm.AtomicRMWOp(
             add_one, self.claims, word(1), order, syncscope=self._scope, alignment=8

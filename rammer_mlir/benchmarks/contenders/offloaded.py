@@ -133,7 +133,7 @@ class Offloaded:
         return hashlib.sha256(repr((image.program, image.modules)).encode()).hexdigest()
 
     def spent(self, feeds: Mapping[str, Array]) -> RunSeconds:
-        """Record ``RECORDS`` runs, and return the times of the fastest."""
+        """Record timelines of ``RECORDS`` runs; return the times of the fastest run."""
         runs = [self._record(feeds) for _ in range(RECORDS)]
         total, lines = min(runs, key=lambda run: run[0])
         return run_seconds(total, lines)

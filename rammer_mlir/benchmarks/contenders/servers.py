@@ -22,13 +22,13 @@ def open_ours(model: Path, threads: int) -> Ours:
 
 
 def open_serial(model: Path, threads: int) -> OnnxRuntime:
-    """Load an ONNX file in ONNX Runtime without threads: each client's run uses its own thread."""
+    """Load an ONNX file in ONNX Runtime; each run uses its client's thread and no other thread."""
     del threads
     return OnnxRuntime(model, 1)
 
 
 class OpenVinoServer:
-    """A model compiled by OpenVINO in f32 for throughput: a stream of requests on each core."""
+    """A model compiled by OpenVINO in f32 for throughput: a stream of requests on each thread."""
 
     def __init__(self, model: Path, threads: int) -> None:
         """Compile an ONNX file; raise TargetError if OpenVINO is not installed."""
@@ -49,8 +49,8 @@ class OpenVinoServer:
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run the model on ``feeds``, inputs by name; return the outputs by name.
 
-        Each thread has a request of its own. The outputs are views of memory that the next run of
-        the thread overwrites.
+        Each client thread has an inference request of its own. The outputs are views of memory that
+        the next run of the client thread overwrites.
         """
         request = getattr(self._of_thread, "request", None)
         if request is None:

@@ -31,7 +31,7 @@ def page(results: Sequence[Result], source: str = "exporter") -> str:
 
 
 def line(result: Result) -> str:
-    """Return a line for a model's result, and a line for each error, wrong output, skipped case."""
+    """Return a line for a model's result, then one for each error, wrong output or skipped case."""
     verdict = "invalid" if result.invalid else "ok" if result.is_right else "FAIL"
     skipped = [f"{case.case}: {case.not_exported}" for case in result.cases if case.not_exported]
     faults = [*result.refusals, *result.wrong, *skipped, *([result.invalid] * bool(result.invalid))]

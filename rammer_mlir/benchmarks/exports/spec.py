@@ -43,7 +43,7 @@ class Input:
     high: int | str = 100
 
     def draw(self, case: Case, rng: np.random.Generator) -> Array:
-        """Return a random array of the input's kind.
+        """Return a random array with the input's shape, element type and distribution of values.
 
         ``case`` has the sizes of the open dimensions in the input's shape.
         """

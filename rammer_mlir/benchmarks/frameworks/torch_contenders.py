@@ -1,4 +1,4 @@
-"""Compile a PyTorch network by a front end, in a process that is timed beside others."""
+"""Compile and time a PyTorch network with one of the front ends, in a process of its own."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ class CompiledNetwork:
     def seconds(self) -> list[tuple[float, float]]:
         """Time ``RUNS`` runs after an untimed run.
 
-        Return a pair for each run: its seconds, and the share of these that ``torch.compile``
-        spends outside of the back end.
+        Return a pair for each run: the seconds of the run, and how many of these seconds
+        ``torch.compile`` spends outside of the back end.
         """
         self._call()
         found: list[tuple[float, float]] = []

@@ -1,4 +1,4 @@
-"""Make tables of fused training steps, with the papers' numbers."""
+"""Make tables of the measurements of training steps with fusion, beside the papers' numbers."""
 
 from __future__ import annotations
 

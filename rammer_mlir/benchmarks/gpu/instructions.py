@@ -166,7 +166,7 @@ def _floor(image: GpuImage, operations: int, target: str, product: Product | Non
 def _accesses(model: onnx.ModelProto, target: str) -> tuple[float, float]:
     """Return the mean numbers of stores to, and of loads from, an address of an rKernel's results.
 
-    Only loads by the rKernel that stores to the address count. Addresses are multiples of 2 bytes.
+    Only the stores and loads of that rKernel itself count. Addresses are multiples of 2 bytes.
     """
     options = check_options(target, policy="wavefront", num_veus=None).emulated(traced=True)
     executable = Compilation.of_model(model, options).executable()
@@ -203,7 +203,7 @@ def _addresses(trace: Trace, function: str, operation: str) -> NDArray[np.uint64
 
 
 def report(found: Sequence[Instructions]) -> str:
-    """Return Markdown tables: products, then models."""
+    """Return a Markdown table of the counts for matrix products, then a table for models."""
     products = [one for one in found if one.name[0].isdigit()]
     models = [one for one in found if not one.name[0].isdigit()]
     parts: list[str] = []

@@ -41,7 +41,7 @@ class PtxLoop:
 
     @property
     def products(self) -> int:
-        """The number of multiply-adds and matrix instructions."""
+        """The number of multiply-adds, f16 multiplications and matrix instructions."""
         return self.count("fma.", "mma.", "mad.rn", "mul.f16")
 
     @property

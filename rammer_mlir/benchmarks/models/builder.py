@@ -101,9 +101,9 @@ class GraphBuilder:
     def ops(
         self, op_type: str, *inputs: Value | None, num_outputs: int, **attributes: Attribute
     ) -> list[Value]:
-        """Add a node of ``op_type`` with ``num_outputs`` outputs, and return these.
+        """Add a node of ``op_type`` with ``num_outputs`` outputs, and return the outputs.
 
-        None stands for an omitted optional input.
+        In ``inputs``, None stands for an omitted optional input.
         """
         name = self._unique(op_type)
         names = [name] if num_outputs == 1 else [f"{name}:{i}" for i in range(num_outputs)]

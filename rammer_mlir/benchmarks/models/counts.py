@@ -1,4 +1,4 @@
-"""Count the size and the arithmetic of a model from its ONNX graph alone."""
+"""Count the weights and the floating-point operations of a model from its ONNX graph alone."""
 
 from __future__ import annotations
 

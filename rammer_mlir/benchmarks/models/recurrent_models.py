@@ -38,7 +38,7 @@ class LstmTc:
 
 @dataclass(frozen=True)
 class Seq2Seq:
-    """Sizes of Seq2Seq-NMT."""
+    """Sizes of Seq2Seq-NMT: sequence length and layers of encoder and decoder, and hidden units."""
 
     encoder_length: int
     encoder_layers: int

@@ -18,7 +18,7 @@ CLASSES = 10
 
 @dataclass(frozen=True)
 class ResNeXt:
-    """Sizes of a ResNeXt."""
+    """Sizes of a ResNeXt: image, channels, blocks of each stage, groups and width of a group."""
 
     image: int
     stem_channels: int

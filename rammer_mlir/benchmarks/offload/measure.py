@@ -59,7 +59,7 @@ class OffloadRequest:
     module_options: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def options_of(self, codegen: str) -> dict[str, str]:
-        """Return the items of ``module_options`` for ``codegen``; the keys are ``NAME.OPTION``."""
+        """Return the items of ``module_options`` whose key ``NAME.OPTION`` names ``codegen``."""
         return {
             name: value
             for name, value in self.module_options.items()

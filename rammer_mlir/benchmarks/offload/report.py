@@ -1,4 +1,4 @@
-"""Make the page of results of code generators.
+"""Make the Markdown page that reports the measurements of code generators.
 
 The page has our measurements beside the numbers of the paper "Bring Your Own Codegen".
 """

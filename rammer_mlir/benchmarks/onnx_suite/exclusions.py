@@ -1,4 +1,4 @@
-"""List the tests that are excluded, with reasons.
+"""List the tests of ONNX's backend suite that are excluded, with the reasons.
 
 These tests are out of scope for an inference compiler of numeric tensors.
 """

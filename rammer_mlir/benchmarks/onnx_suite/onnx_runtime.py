@@ -1,4 +1,4 @@
-"""Run the tests' inputs in ONNX Runtime, including element types of ml_dtypes."""
+"""Run models of ONNX's backend tests in ONNX Runtime, also with element types of ml_dtypes."""
 
 from __future__ import annotations
 

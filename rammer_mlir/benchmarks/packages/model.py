@@ -44,7 +44,7 @@ class Package:
     def spec(self, model: PackagedModel) -> Spec:
         """Return the description of a model that ``rammer_mlir.benchmarks.exports`` reads.
 
-        It has the model's inputs, and the sizes of its open dimensions for each run.
+        The description has the model's inputs, and the sizes of its open dimensions for each run.
         """
         inputs = tuple(map(input_of, model.inputs))
         cases = tuple(map(case_of, model.cases))

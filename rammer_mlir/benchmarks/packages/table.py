@@ -1,4 +1,4 @@
-"""List the packages whose models are compiled.
+"""List the PyPI packages from whose wheels ONNX models are extracted and compiled.
 
 The models differ in origin, age and kind of input.
 """

@@ -1,4 +1,4 @@
-"""Draw the bar charts of exhibits as SVG files."""
+"""Draw bar charts of the papers' figures (exhibits) as SVG files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GROUP_WIDTH = 0.8
 
 
 def draw(plot: Plot, folder: Path) -> None:
-    """Draw a bar chart as an SVG file ``NAME.svg`` in ``folder``.
+    """Draw the bar chart ``plot`` as an SVG file in ``folder``, named after the chart.
 
     Raises:
         TargetError: if matplotlib is not installed.

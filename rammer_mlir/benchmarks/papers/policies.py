@@ -1,6 +1,6 @@
-"""Predict the time of models with every policy on several devices, and compute a lower bound.
+"""Predict the time of models with every policy on several devices, and a lower bound of this time.
 
-All times are from the simulator.
+The times are simulated; the bound is computed from the same costs of rTasks.
 """
 
 from __future__ import annotations

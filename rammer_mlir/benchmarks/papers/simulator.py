@@ -44,7 +44,9 @@ class Programs:
 
 
 def measure(programs: Programs) -> Record:
-    """Measure a description of this CPU, then predict and measure the time of each model.
+    """Measure a device description of this CPU, then predict and measure the time of each model.
+
+    The device description has this CPU's costs, from which the times are predicted.
 
     Returns:
         A record with the key "programs": for each model the fields of ``Prediction``, with times in

@@ -165,7 +165,7 @@ class _Contenders:
             raise
 
     def turn(self, name: str, feeds: Feeds) -> Callable[[], list[float]]:
-        """Return a function that times the open case in contender ``name`` a few times.
+        """Return a function that runs the open case several times in contender ``name``.
 
         The function returns the seconds of each run. ``feeds`` are the inputs by name.
         """

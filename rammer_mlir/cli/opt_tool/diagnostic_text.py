@@ -47,7 +47,10 @@ class DiagnosticPrinter:
             self.print([Diagnostic("note", Place(), error.what)])
 
     def print(self, found: Iterable[Diagnostic]) -> None:
-        """Print diagnostics in order on standard error, except notes that attributes disable."""
+        """Print diagnostics in order on standard error.
+
+        Notes are left out as the attributes ``notes`` and ``operations`` request.
+        """
         stream = sys.stderr
         for diagnostic in found:
             if self._is_shown(diagnostic):

@@ -105,7 +105,7 @@ def parse_source(source: ModuleSource, *, implicit_module: bool) -> ir.Module:
 
 
 def _has_location(module: ir.Module) -> bool:
-    """Whether the text contains this module operation; False if MLIR's parser added it.
+    """Whether ``module`` is written in the input's text; False if MLIR's parser added it.
 
     MLIR gives an added module the line 0.
     """

@@ -1,1 +1,1 @@
-"""Forms regions that this compiler compiles itself, so that passes can rewrite their operations."""
+"""Forms regions that quantization can rewrite, and for which no foreign code is generated."""

@@ -42,7 +42,8 @@ def _layer() -> Pattern:
 class Host:
     """Forms a region of each contraction with its element-wise consumers, and generates no code.
 
-    The host compiles regions without code. The regions exist so that quantization can rewrite them.
+    The host computes these regions with its own rKernels. The regions exist so that quantization
+    can rewrite their operations.
     """
 
     name: ClassVar[str] = HOST

@@ -102,6 +102,6 @@ def compile_text(
 
 
 def _first_error(text: str) -> str:
-    """Return the first line of ``text`` with "error:", else its first line; 200 characters."""
+    """Return the first line of ``text`` with "error:", else the first; at most 200 characters."""
     lines = text.strip().splitlines() or ["no message"]
     return next((line for line in lines if "error:" in line), lines[0]).strip()[:200]

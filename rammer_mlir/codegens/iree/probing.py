@@ -178,7 +178,7 @@ class _Probe:
         return box if changed[box].all() else None
 
     def _writes(self, rtask: int, part: Part) -> bool:
-        """Run an rTask; return whether it writes all of a box, of which nothing was written before.
+        """Run an rTask; return whether it writes all of a box that was unwritten before.
 
         ``part`` is the box, as a slice for each dimension.
         """

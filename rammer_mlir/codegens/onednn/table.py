@@ -57,7 +57,7 @@ def words_of(table: Table, scratch_bytes: int = 0) -> list[int]:
 
 
 def _value_words(table: Table, number: int) -> list[int]:
-    """Return the table's value with index ``number`` as the integers of C's ``struct value``."""
+    """Return the value with index ``number`` as the integers of the C code's ``struct value``."""
     value = table.values[number]
     dims, strides = value.view.dims, value.view.strides
     parts = 1 if number in table.whole else table.parts
@@ -87,7 +87,7 @@ def _node_words(node: Node) -> list[int]:
 
 
 def _operand(node: Node, place: int, operand: Operand) -> list[int]:
-    """Return operand ``place`` of a primitive as the integers of C's ``struct operand``."""
+    """Return operand ``place`` of a primitive as integers of the C code's ``struct operand``."""
     name = _NAMES[operand.role] + (place - 1 if operand.role == Role.PART else 0)
     is_second = operand.role == Role.WEIGHTS and node.kind > Kind.MATMUL
     return [_SECOND if is_second else name, operand.value, operand.layout]

@@ -1,1 +1,4 @@
-"""Translates regions to primitives of a library such as oneDNN, without its enumeration values."""
+"""Translates regions to primitives for libraries such as oneDNN.
+
+The primitives contain no library's enum values; ``codegens.onednn.table`` adds those of oneDNN.
+"""

@@ -115,7 +115,7 @@ class _Builder:
     is_alone: bool = False
 
     def node(self) -> Node:
-        """Return the node of the operation.
+        """Return the primitive (node) that computes the operation.
 
         Raises:
             NotExpressibleError: if the library has no such primitive.

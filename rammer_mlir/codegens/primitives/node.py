@@ -1,4 +1,4 @@
-"""Defines primitives and tables of primitives, independent of a library's enumeration values.
+"""Defines primitives and tables of primitives; they contain no library's enum values.
 
 A *table* lists the primitives of a region, called nodes, and the values that they read and write.
 """

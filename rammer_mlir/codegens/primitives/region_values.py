@@ -134,7 +134,7 @@ def is_renamed(operation: RegionOperation) -> bool:
 
 
 def blocked_shapes(region: Region) -> dict[int, Dims]:
-    """Return the row-major shapes of a region's inputs and outputs in blocked layouts.
+    """Return the row-major shapes of the inputs and outputs of a region that have blocked layouts.
 
     The keys are buffer indices: the inputs, then the outputs.
     """

@@ -1,4 +1,4 @@
-"""Compiles for CPUs: this machine's processor, or a named one."""
+"""Compiles for CPUs: for this machine's processor, or for a processor that the user names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CpuBackend(Backend):
 
     @classmethod
     def of(cls, rest: str) -> Self:
-        """Return the backend for the processor ``rest``, or for this machine's if it is empty."""
+        """Return the backend for processor ``rest``, or for this machine if ``rest`` is empty."""
         return cls(named_machine(rest)) if rest else cls()
 
     @property

@@ -50,7 +50,7 @@ class EmulatorBackend(Backend):
     def of_backend(cls, backend: Backend, *, checked: bool = False, traced: bool = False) -> Self:
         """Return the emulator of the GPU that ``backend`` compiles for.
 
-        ``checked`` and ``traced`` are fields of the emulator.
+        ``checked`` and ``traced`` become the emulator's fields of the same names.
 
         Raises:
             OptionError: if ``backend`` is not for a GPU.

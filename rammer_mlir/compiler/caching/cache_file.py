@@ -259,7 +259,7 @@ class CacheFile:
 
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection]:
-        """Yield the connection shared by ``kept_open``; else a new one, and close it afterwards."""
+        """Yield the connection of ``kept_open``, or else a new one that is closed afterwards."""
         thread = get_ident()
         if thread not in self._kept_open:
             with closing(self._opened()) as database:

@@ -1,4 +1,4 @@
-"""Sets the statistics of a program found in the cache, and logs the hit, for all levels."""
+"""Records a cache hit of any level: sets the found program's statistics, and logs the hit."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ class _Preparation:
         return _Preparation(program.digest, form, digests, weights, (first, second, third))
 
     def changed(self, graph: CanonicalGraph, given: Sequence[Array]) -> str | None:
-        """Return the name of a weight in ``read`` whose values differ from those of this entry.
+        """Return the name of a weight whose values differ from those that preparation read.
 
         Return None if no values differ. ``graph`` has a loaded model's names in canonical order,
         and ``given`` has the loaded model's weights in the same order.

@@ -366,10 +366,10 @@ def _fence(acquires: Word, releases: Word) -> None:
 
 
 def _join_at_barrier(block: Word, first: Word) -> None:
-    """Emit the join of all clocks that the lanes of ``block`` acquired, for a barrier of the block.
+    """Emit code that joins all clocks that the lanes of ``block`` acquired before a barrier.
 
-    All lanes of the block then know the joined clocks. ``block`` is the block's index, ``first``
-    the address of the record of the block's first lane.
+    After the barrier of the block, all lanes of the block know the joined clocks. ``block`` is the
+    block's index, ``first`` the address of the record of the block's first lane.
     """
     launch = world()
     row = _known_row(World.KNOWLEDGE, block)

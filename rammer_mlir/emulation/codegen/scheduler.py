@@ -78,7 +78,10 @@ def _leave() -> None:
 def _fault(
     kind: Word, site: Word, address: Word, base: Word, other: Word, other_site: Word
 ) -> None:
-    """Emit the body of ``emulator_fault``, which stops a launch; arguments as for ``fault``."""
+    """Emit the body of ``emulator_fault``, which stops a launch.
+
+    The parameters are those of the function ``fault``.
+    """
     launch, lane = world(), current()
     places = (World.FAULT, World.FAULT_SITE, World.FAULT_ADDRESS, World.FAULT_BASE,
               World.FAULT_OTHER, World.FAULT_OTHER_SITE)  # fmt: skip
@@ -131,7 +134,7 @@ def _barrier(site: Word) -> None:
 
 
 def _all_at(first: Word, count: Word, status: Status, site: Word) -> Word:
-    """Emit the value 1 if all of ``count`` lanes have ``status`` at the same operation, else 0.
+    """Emit the value 1 if all of ``count`` lanes have ``status`` at the operation ``site``, else 0.
 
     ``first`` is the address of the first lane's record, and ``site`` the operation's site index.
     """
@@ -338,7 +341,7 @@ def _launch_word(place: Word) -> Word:
 def _nothing(*_: Word) -> None:
     """Emit nothing: the body of ``emulator_meet`` for kernels without checks.
 
-    Barriers call ``emulator_meet``.
+    Barriers call ``emulator_meet``, which joins the lanes' clocks in kernels with checks.
     """
 
 
@@ -370,5 +373,5 @@ def emit_scheduler(fibers: FiberCode) -> None:
 
 
 def emit_unchecked() -> None:
-    """Emit an empty ``emulator_meet``, which barriers call, for kernels without checks."""
+    """Emit an empty function ``emulator_meet``, for kernels without checks; see ``_nothing``."""
     define("emulator_meet", 2, _nothing)

@@ -1,4 +1,4 @@
-"""Executes emulated GPU kernels: places device memory, launches, and reports faults."""
+"""Executes emulated GPU kernels: lays out device memory, launches kernels, and reports faults."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ class _Launch:
         return lanes
 
     def _check_tables(self, base: int) -> dict[World, Words]:
-        """Return new tables for the checks, each keyed by the ``World`` word for its address.
+        """Return new tables for the checks, by the ``World`` word that holds a table's address.
 
         Also set the words ``SYNC_CAPACITY`` and ``GRANULE_SHIFT`` of the launch's record. ``base``
         is the address of the device memory.

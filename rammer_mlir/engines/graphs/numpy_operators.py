@@ -62,10 +62,10 @@ def _matmul_integer(op: Operation) -> Array:
 
 
 def _quantize(op: Operation) -> Array:
-    """Divide by the scale, round half to even, add the zero point, and saturate; return the result.
+    """Divide input 0 by the scale, round half to even, add the zero point, and saturate.
 
-    Inputs 1 and 2 are the scale and the zero point. The result has the element type of the zero
-    point.
+    Return the result, which has the element type of the zero point. Inputs 1 and 2 are the scale
+    and the zero point.
     """
     zero = op.input(2)
     limits = np.iinfo(zero.dtype)

@@ -83,7 +83,7 @@ def read_blob(host: EntryHost) -> bytes:
 def _read(host: EntryHost) -> tuple[Graph, list[int], int]:
     """Return a module's graph without operators, its models' sizes, and the first model's offset.
 
-    Sizes and offset are in bytes. Raises TargetError if the content is not in this form.
+    Sizes and offset are in bytes. Raises TargetError unless the content has the form ``binary``.
     """
     line, _, models = host.module.content.partition(b"\n")
     try:

@@ -175,7 +175,7 @@ class Request:
 
     @classmethod
     def of(cls, library: OpenVinoLibrary, made: ExitStack, compiled: int) -> Request:
-        """Create a request of the compiled model at an address; closing ``made`` frees it.
+        """Create a request of the model at ``compiled``; closing ``made`` frees the request.
 
         Raises:
             OpenVinoError: if OpenVINO cannot create the request.
@@ -190,7 +190,7 @@ class Request:
     def bind(self, operand: GraphTensor, is_output: bool) -> Bound:
         """Return the C calls that make the buffer of an input or output a tensor of the request.
 
-        A buffer of at most ``_MOST_COPIED`` bytes is copied after its address has changed.
+        If a buffer of at most ``_MOST_COPIED`` bytes gets a new address, later runs copy it.
         """
         port = self._port(operand.name, is_output)
         tensor = ctypes.c_uint64()

@@ -84,7 +84,7 @@ _NUM_DEVICES = {"mhlo.num_partitions": "a mesh", "mhlo.num_replicas": "'pmap'"}
 
 
 def _check_devices(attributes: Any) -> None:
-    """Raise an UnsupportedError if a module, with these attributes, is for several devices."""
+    """Raise an UnsupportedError if the ``attributes`` of a module request more than one device."""
     for name, remedy in _NUM_DEVICES.items():
         if name in attributes and attributes[name].value != 1:
             raise UnsupportedError(

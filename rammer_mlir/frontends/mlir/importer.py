@@ -156,7 +156,7 @@ def _names(module: ir.Module, source: MlirSource) -> list[str]:
 def _drop_nested(module: ir.Module) -> None:
     """Erase nested modules, and scripts for MLIR tools (dialects ``transform``, ``pdl``, ``irdl``).
 
-    Top-level functions cannot call any of them.
+    Top-level functions cannot call functions of a nested module or of a script.
     """
     for op in list(module.body.operations):
         dialect = op.operation.name.partition(".")[0]

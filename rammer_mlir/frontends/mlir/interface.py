@@ -84,7 +84,7 @@ class _Value:
 
     @property
     def _is_of_pairs(self) -> bool:
-        """Whether the last dimension has the real and imaginary parts of complex numbers."""
+        """Whether complex numbers are stored as pairs of reals, in a last dimension of size 2."""
         is_whole = isinstance(element_of(self.kind), ir.ComplexType)
         return self.dtype.kind == "c" and not is_whole
 

@@ -49,7 +49,10 @@ def _described(error: ir.MLIRError, name: str) -> str:
 
 
 def _advice(message: str) -> str:
-    """Return advice if the diagnostic ``message`` is about an unknown dialect, else ''."""
+    """Return a remedy for an unknown dialect, or '' if ``message`` is about another error.
+
+    ``message`` is the text of an MLIR diagnostic.
+    """
     if "unregistered dialect" in message or _UNKNOWN_DIALECT.search(message):
         return "; lower it to linalg, TOSA or StableHLO with the tool that made it"
     return ""
@@ -79,7 +82,8 @@ def _with_place(error: PassError, file: str) -> str:
 def place_text(location: ir.Location, name: str) -> str:
     """Return a location as text ``FILE:LINE:COLUMN``.
 
-    ``name`` stands for the file if the location does not name one; an unknown location is ``name``.
+    If the location does not name a file, ``name`` stands for the file. The text of an unknown
+    location is ``name`` alone.
     """
     if type(location) is ir.Location:  # in diagnostics the bindings return the base class
         location = ir.Location.from_attr(location.attr, location.context)

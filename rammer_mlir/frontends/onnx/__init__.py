@@ -1,4 +1,4 @@
-"""Converts ONNX models to linalg on static tensors, with separate weights."""
+"""Converts ONNX models to linalg on static tensors; weights are stored outside of the IR."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Affine:
-    """``y = scale * x + shift`` for each channel of the value ``x`` named ``source``.
+    """The function ``y = scale * x + shift``, applied to each channel of the value ``x``.
 
-    ``scale`` and ``shift`` have the shape ``[channels]``.
+    ``source`` is the name of ``x``; ``scale`` and ``shift`` have the shape ``[channels]``.
     """
 
     source: str
@@ -184,7 +184,11 @@ class _Folding:
         return bias * beta * producer.scale + producer.shift
 
     def _emit_pointwise(self, producer: _Producer) -> list[onnx.NodeProto]:
-        """Return a Mul and an Add that compute a batch norm and the functions folded into it."""
+        """Return a Mul and an Add that replace a batch norm and the operators folded into it.
+
+        ``producer`` has the batch norm's node, and the scale and shift of all these operators
+        together.
+        """
         node = producer.node
         kind = self._channels(node.input[0])
         assert kind is not None, "checked when the producer was made"

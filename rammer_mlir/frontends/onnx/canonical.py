@@ -49,7 +49,7 @@ class CanonicalGraph:
 
     @property
     def form(self) -> bytes:
-        """All sections, joined to a single byte string.
+        """All sections (opsets, inputs, weights, operations, ...), joined to a single byte string.
 
         The string does not depend on the elements of weights, on names outside of subgraphs, or on
         the order of the nodes that the outputs depend on.
@@ -104,10 +104,10 @@ class _Numbering:
         self._lines: list[object] = []
 
     def graph(self, others: Mapping[str, object], *, with_all: bool = False) -> CanonicalGraph:
-        """Return the canonical graph.
+        """Return the canonical form of the model.
 
-        ``others`` are additional sections of the form, by name. ``with_all`` includes nodes that no
-        output depends on, in the model's order.
+        ``others`` are additional sections of the form, such as the model's functions, by name.
+        ``with_all`` includes nodes that no output depends on, in the model's order.
         """
         model, outputs = self._model, [value.name for value in self._model.graph.output]
         for name in outputs:
@@ -134,7 +134,10 @@ class _Numbering:
         return CanonicalGraph(written, tuple(self._weights), nodes, results, literals, interface)
 
     def _number(self, name: str) -> None:
-        """Assign a number to the node that computes ``name``, after the nodes it depends on."""
+        """Assign a number to the node that computes ``name``, if any.
+
+        The nodes on which this node depends get their numbers first.
+        """
         if name in self._producers:
             self._number_node(self._producers[name][0])
 
@@ -192,9 +195,10 @@ class _Numbering:
 
 
 def _captured(node: onnx.NodeProto) -> list[str]:
-    """Return the sorted names of values from outside a node's subgraphs that the subgraphs read.
+    """Return the sorted names of the outer values that a node's subgraphs read.
 
-    The canonical form contains these names, because it contains subgraphs without changes.
+    Outer values are defined outside of the subgraphs. The canonical form contains their names,
+    because it contains subgraphs without changes.
     """
     return sorted({name for graph in subgraphs(node) for name in free_names(graph)})
 

@@ -78,7 +78,7 @@ def _is_control_flow(node: onnx.NodeProto) -> bool:
 
 
 class _Expansion:
-    """Emits the nodes that replace an If, Loop or Scan node; ``write`` collects them."""
+    """Emits the nodes that replace an If, Loop or Scan node; ``write`` collects these nodes."""
 
     def __init__(
         self,
@@ -115,10 +115,10 @@ class _Expansion:
         return [names.get(value.name, value.name) for value in body.output]
 
     def finish(self, states: Sequence[str], scanned: Sequence[str]) -> None:
-        """Emit an Identity node for each result of the replaced node, with the result's name.
+        """Emit an Identity node for each result of the replaced loop, with the result's name.
 
-        ``states`` are the names of the final states. ``scanned`` are the names of the stacks, which
-        have a slice for each iteration.
+        ``states`` are the names of the final values of the loop's states. ``scanned`` are the names
+        of the stacks, which have a slice for each iteration.
         """
         for result, name in zip(self.node.output, [*states, *scanned], strict=False):
             if result:

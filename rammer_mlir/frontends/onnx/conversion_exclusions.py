@@ -1,4 +1,4 @@
-"""Excludes nodes from ONNX's opset conversion by moving them to an unknown domain."""
+"""Excludes nodes from ONNX's opset conversion by moving them to a domain unknown to ONNX."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _MOST_NAMED = 3
 
 
 def take_declared(graph: onnx.GraphProto) -> Declared:
-    """Remove the declared types of values that are not inputs; return them by value name."""
+    """Remove and return the declared types of all values except inputs, by value name."""
     declared = {
         value.name: onnx.TypeProto.FromString(value.type.SerializeToString())
         for value in (*graph.value_info, *graph.output)

@@ -82,7 +82,10 @@ class Axis:
     low: int
 
     def position(self, result: int, tap: int) -> int:
-        """Return the image position that a tap reads for a result; it may be in the padding."""
+        """Return the image index that a tap reads for a result; it may be in the padding.
+
+        ``result`` and ``tap`` are indices along this dimension.
+        """
         return result * self.stride - self.low + tap * self.dilation
 
     def segments(self) -> list[Segment]:
@@ -176,7 +179,8 @@ class _Dilated:
     def _low(self, number: int, total: int) -> int:
         """Return the width of the padding before spatial dimension ``number``.
 
-        ``total`` is the sum of the padding on both sides, for automatic padding.
+        If ``auto_pad`` is SAME_UPPER or SAME_LOWER, ``total`` is the sum of the widths before and
+        after the dimension. Other modes do not use ``total``.
         """
         mode = self._attributes.get("auto_pad", b"NOTSET")
         if mode == b"NOTSET":

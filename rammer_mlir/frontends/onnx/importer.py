@@ -1,4 +1,4 @@
-"""Imports ONNX models with torch-mlir, and lowers their IR to linalg on tensors."""
+"""Imports ONNX models with torch-mlir, and lowers torch-mlir's IR to linalg on tensors."""
 
 from __future__ import annotations
 

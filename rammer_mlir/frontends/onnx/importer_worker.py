@@ -18,7 +18,7 @@ _ILLEGAL = re.compile(r"failed to legalize operation '([^']*)'")
 
 
 def main() -> None:
-    """Answer each model on standard input with bytecode or a one-line error."""
+    """Read models from standard input; answer each with MLIR bytecode or a one-line error."""
     serve(_imported, _one_line)
 
 

@@ -1,4 +1,7 @@
-"""Combines independent models, which then share the vEUs (RAMMER's inter-job scheduling)."""
+"""Combines independent models into a single model, in which they share the vEUs.
+
+This is the RAMMER paper's inter-job scheduling.
+"""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Model:
         return replace(self, proto=proto, weights={**self.weights})
 
     def with_proto(self, proto: onnx.ModelProto) -> Model:
-        """Return a model with the graph and opsets of ``proto``, and with the same weights."""
+        """Return a model with the graph and opsets of ``proto``, and with this model's weights."""
         return replace(self, proto=proto)
 
     def set_nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
@@ -168,7 +168,7 @@ def set_graph_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> 
 
 
 def used_names(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of all values that a graph's nodes, their subgraphs or its outputs use."""
+    """Return the names of a graph's outputs, and of all values that its nodes or subgraphs use."""
     return ({value.name for value in graph.output} | names_used_by(graph.node)) - {""}
 
 

@@ -1,4 +1,4 @@
-"""Copies nodes of a function or subgraph into the enclosing graph, under new names."""
+"""Copies the nodes of a function or subgraph into another graph, under new names."""
 
 from __future__ import annotations
 

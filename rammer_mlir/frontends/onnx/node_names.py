@@ -18,5 +18,5 @@ def name_nodes(graph: onnx.GraphProto) -> None:
 
 
 def name_of(node: onnx.NodeProto) -> str:
-    """Return the node's name; for an unnamed node, its operator and the name of its result."""
+    """Return a node's name; for an unnamed node, the operator and the name of the first result."""
     return node.name or f"{node.op_type}:{next(filter(None, node.output), '')}"

@@ -24,8 +24,8 @@ from rammer_mlir.frontends.onnx.tensors import (
 class _Facts:
     """The shapes, constant operands and attributes of a node, which the rules check.
 
-    A shape is None if it is unknown, a value None if the operand is not constant. A rule is a
-    function that yields the problems of a node as texts for an error message.
+    A shape is None if it is unknown. The value of an operand is None if the operand is not
+    constant. A rule is a function that yields the problems of a node as texts for an error message.
     """
 
     def __init__(

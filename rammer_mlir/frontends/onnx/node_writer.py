@@ -77,8 +77,8 @@ class NodeWriter:
         return self.node("Slice", [value, *bounds])
 
     def element(self, value: str, index: int, axis: int = 0) -> str:
-        """Add nodes that take index ``index`` of dimension ``axis``, and drop the dimension.
+        """Add nodes that take the slice of ``value`` at ``index`` along ``axis``.
 
-        Returns the name of the result.
+        Returns the name of the slice, which lacks this axis.
         """
         return self.node("Squeeze", [self.part(value, index, index + 1, axis), self.integers(axis)])

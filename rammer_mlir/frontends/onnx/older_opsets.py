@@ -53,8 +53,8 @@ def _of_matrix(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
 def allow_no_elements(proto: onnx.ModelProto) -> None:
     """Set ``allowzero`` in the Reshapes that the version converter adds after Softmax, in place.
 
-    With this attribute, a size of 0 in the shape operand means a dimension of size 0, instead of
-    the size of the operand's dimension.
+    With this attribute, a size of 0 in the shape operand gives a dimension of size 0. Without it, 0
+    stands for the size of the same dimension of the data operand.
     """
     makers = {name: node for node in proto.graph.node for name in node.output}
     for node in proto.graph.node:

@@ -1,6 +1,6 @@
 """Finds inputs with open dimensions, and binds sizes to these dimensions.
 
-In an ONNX model, an open dimension is a name, has no size, or has the size -1.
+In an ONNX model, an open dimension has a name instead of a size, no size at all, or the size -1.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Operands(Protocol):
     operator: str
 
     def shape(self, number: int) -> Shape | None:
-        """Return the shape of input ``number``; None if unknown or omitted."""
+        """Return the shape of input ``number``; None for an unknown shape or an omitted input."""
         ...
 
     def integers(self, name: str) -> list[int] | None:

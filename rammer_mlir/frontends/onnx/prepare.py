@@ -1,4 +1,4 @@
-"""Prepares ONNX models: makes shapes static, folds constants, replaces unsupported operators."""
+"""Prepares ONNX models: makes shapes static, folds constants, expands unsupported operators."""
 
 from __future__ import annotations
 

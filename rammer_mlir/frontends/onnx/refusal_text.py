@@ -1,4 +1,7 @@
-"""Formats messages about nodes that cannot be compiled, by reason, with a count and examples."""
+"""Formats messages about nodes and values that cannot be compiled, grouped by reason.
+
+The text of a group has the count of its nodes or values, and the names of the first three.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class Refusal:
 
     @property
     def why(self) -> str:
-        """The reason and the remedy as text, which many nodes may have in common."""
+        """The reason and the remedy as text; refusals with equal texts become one group."""
         return f"{self.reason}; {self.advice}" if self.advice else self.reason
 
     @property

@@ -1,6 +1,6 @@
 """Rewrites nodes as simpler nodes, for example Compress with a constant condition as Gather.
 
-Each rewrite needs some constant operands, or the types and shapes of operands.
+A rewrite applies only if certain operands are constant, or have known types and shapes.
 """
 
 from __future__ import annotations
@@ -148,7 +148,11 @@ def _count_ngrams(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
 
 
 def _batch_normalization(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
-    """Return nodes for a BatchNormalization in training mode; None for other nodes or dtypes."""
+    """Return nodes that replace a BatchNormalization in training mode, or None.
+
+    None is returned if the mode is inference, if not all operands are f32 or all f64, or if the
+    shape of the data is unknown or has fewer than two dimensions.
+    """
     node = site.node
     shape = site.table.find_shape(node.input[0])
     kinds = {site.table.elem_type(name) for name in node.input}

@@ -66,7 +66,7 @@ def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], N
 
 
 def has_stand_in(node: onnx.NodeProto) -> bool:
-    """Return whether nodes of this operator may need a placeholder in ONNX's shape inference."""
+    """Return whether nodes with this node's operator may need a placeholder in shape inference."""
     return node.op_type in _STAND_INS and node.domain in ONNX_DOMAINS
 
 
@@ -84,7 +84,10 @@ def _call(
 
 
 def _function(node: onnx.NodeProto, body: list[onnx.NodeProto], version: int) -> onnx.FunctionProto:
-    """Return a function of ``body``, in opset ``version``, with the node's inputs and outputs."""
+    """Return a function with the nodes ``body``, and with the inputs and outputs of ``node``.
+
+    ``version`` is the opset of ``body``.
+    """
     imports = [helper.make_opsetid("", version)]
     return helper.make_function(_DOMAIN, node.op_type, node.input, node.output, body, imports)
 
@@ -205,7 +208,10 @@ def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.Function
 def _without(
     node: onnx.NodeProto, attributes: Sequence[str], outputs: Sequence[str]
 ) -> onnx.NodeProto:
-    """Return a copy of ``node`` with other outputs, and without the named attributes."""
+    """Return a copy of ``node`` without the attributes ``attributes``.
+
+    The results of the copy are named ``outputs``.
+    """
     copy = onnx.NodeProto(op_type=node.op_type, input=node.input, output=outputs)
     copy.attribute.extend(a for a in node.attribute if a.name not in attributes)
     return copy

@@ -117,7 +117,10 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _type_constant_outputs(graph: onnx.GraphProto) -> None:
-    """Set the types of outputs that are initializers or inputs, which shape inference omits."""
+    """Set the types of outputs that are also initializers or inputs.
+
+    Shape inference leaves the types of such outputs unset.
+    """
     types = {value.name: value.type for value in graph.input}
     for tensor in graph.initializer:
         types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))

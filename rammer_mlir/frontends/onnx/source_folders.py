@@ -1,4 +1,4 @@
-"""Defines the types in which users pass models, and adds the folder of their external data."""
+"""Defines the types in which users pass models, with or without a folder of external data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ PlainSource = str | os.PathLike[str] | bytes | onnx.ModelProto | ModelWithData
 
 @dataclass(frozen=True)
 class SourceWithFolder:
-    """A model, and a folder with its external data; files next to the model are found as well."""
+    """A model, and a folder with its external data.
+
+    External data may also be in the folder of the model's file.
+    """
 
     model: PlainSource
     folder: Path

@@ -35,7 +35,7 @@ def static_shape(value: onnx.ValueInfoProto) -> list[int] | None:
 
 
 def static_dims(tensor: onnx.TypeProto.Tensor) -> list[int] | None:
-    """Return the shape of a tensor type, or None if it is not fully known."""
+    """Return the shape of a tensor type, or None if the rank or a dimension is unknown."""
     if not tensor.HasField("shape"):
         return None
     sizes: list[int] = []
@@ -99,7 +99,9 @@ def num_bytes(tensor: onnx.TensorProto) -> int:
 
 
 def array_of(tensor: onnx.TensorProto, data: bytes | memoryview) -> Array:
-    """Return a tensor's raw data as an array; elements smaller than a byte are copied.
+    """Return a tensor's raw data as an array.
+
+    The array shares the memory of ``data``, unless its elements are smaller than a byte.
 
     Raises:
         ValueError: if the data does not match the tensor's shape.

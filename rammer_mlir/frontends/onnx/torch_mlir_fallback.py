@@ -1,4 +1,4 @@
-"""Imports nodes without a builder by torch-mlir; imports equal nodes once and clones them."""
+"""Imports nodes without a builder by torch-mlir; equal nodes get clones of the IR of the first."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Importer:
     """Imports nodes without a builder by torch-mlir; equal nodes are imported only once."""
 
     def __init__(self, model: Model) -> None:
-        """Store ``model``, the model of the nodes; its shapes must be inferred."""
+        """Store ``model``, which has the nodes to import; the model's shapes must be inferred."""
         self._opsets = list(model.proto.opset_import)
         self._values = value_infos(model.graph)
         self._initializers = {tensor.name: tensor for tensor in model.graph.initializer}

@@ -77,7 +77,7 @@ class _Phase:
     offset: int
 
     def reach(self, count: int) -> int:
-        """Return the extent of the inputs that ``count`` consecutive outputs read."""
+        """Return the extent of the inputs that ``count`` consecutive outputs of the phase read."""
         return (self.taps - 1) * self.spacing + count
 
 
@@ -86,7 +86,11 @@ Phases = Sequence[Sequence[_Phase | None]]
 
 
 def _combinations(phases: Phases) -> Iterator[tuple[tuple[int, ...], list[_Phase | None]]]:
-    """Yield each combination of a phase per spatial dimension: the phases' indices, and taps."""
+    """Yield all combinations of phases, with one phase for each spatial dimension.
+
+    A combination is a pair of sequences with an element per dimension: the index of the phase, and
+    the taps of the phase (None for no taps).
+    """
     for number in product(*(range(len(line)) for line in phases)):
         yield number, [line[n] for line, n in zip(phases, number, strict=True)]
 
@@ -141,7 +145,11 @@ class _Transposed:
 
     @property
     def num_parts(self) -> int:
-        """Estimate of the number of new nodes: one per phase, and for products two per tap."""
+        """Estimate of the number of new nodes.
+
+        Each phase needs one node. If all taps are multiplied at once (``_suits_products``), each
+        tap needs two more.
+        """
         return prod(self._strides) + (2 * prod(self._w[2:]) if self._suits_products else 0)
 
     def decompose(self) -> list[onnx.NodeProto]:
@@ -208,9 +216,10 @@ class _Transposed:
     def _sums(
         self, phases: Phases, low: Sequence[int], high: Sequence[int]
     ) -> dict[tuple[int, ...], str]:
-        """Emit the products with all taps and a sum for each phase; return the sums' names.
+        """Emit the products of the inputs with every tap, and the sum of each phase's products.
 
-        The arguments are those of ``_convolutions``.
+        Returns the names of the sums, by the phase's index along each dimension. The arguments are
+        those of ``_convolutions``.
         """
         write, rank = self._write, self._rank
         (channels, features, *kernel), space = self._w, self._x[2:]
@@ -267,8 +276,8 @@ class _Transposed:
     def _padding(self) -> list[int]:
         """Return the count of outputs to cut off at the low end of each spatial dimension.
 
-        If the node's result is larger than the computed outputs, it is extended at the high end, as
-        in ONNX Runtime.
+        If the node's result is larger than the computed outputs, nothing is cut off. The outputs
+        are then extended at the high end by the bias, or by zeros, as in ONNX Runtime.
         """
         mode = self._attributes.get("auto_pad", b"NOTSET").decode()
         if "output_shape" not in self._attributes and mode in ("NOTSET", "VALID"):

@@ -1,4 +1,4 @@
-"""Exports modules by ``torch.export``, and refuses unsupported programs."""
+"""Exports PyTorch modules by ``torch.export``, and refuses unsupported programs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def example_arguments(inputs: object) -> tuple[tuple[object, ...], dict[str, obj
     """Return a user's example inputs as positional and keyword arguments.
 
     Raises:
-        OptionError: if there are none.
+        OptionError: if ``inputs`` is None.
     """
     if inputs is None:
         raise OptionError(

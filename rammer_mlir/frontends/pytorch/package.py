@@ -13,7 +13,7 @@ from rammer_mlir.support.packages import optional_package
 
 
 class _Module(Protocol):
-    """The used attributes of ``torch.nn.Module``; with them a type checker needs no torch."""
+    """The used attributes of a ``torch.nn.Module``, as a type for type checkers without torch."""
 
     training: bool
 
@@ -23,7 +23,10 @@ class _Module(Protocol):
 
 
 class _Program(Protocol):
-    """The used attributes of ``torch.export.ExportedProgram``; a type checker needs no torch."""
+    """The used attributes of a ``torch.export.ExportedProgram``, as a type for type checkers.
+
+    A type checker then needs no torch.
+    """
 
     @property
     def graph_signature(self) -> Any:

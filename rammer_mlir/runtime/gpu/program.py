@@ -135,7 +135,10 @@ class DeviceProgram:
         return _USES.get(name, "kept" if name in self.image.inouts else "read")
 
     def _names(self) -> dict[str, str]:
-        """Return a dict from kernel arguments such as ``input0`` to texts such as ``input 'x'``."""
+        """Return names of arguments for messages, such as ``input 'x'`` for ``input0``.
+
+        Only inputs and outputs have such names.
+        """
         signature = self.image.signature
         specs: dict[Base, tuple[TensorSpec, ...]] = {
             "input": signature.inputs,

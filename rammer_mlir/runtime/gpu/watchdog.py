@@ -56,7 +56,7 @@ def _waiting(program: Program, veu: int, position: int) -> str:
     """Return a text that names the first rOperator after a barrier of vEU ``veu``.
 
     ``position`` is the barrier's position in the task table, as the index of a word. If no
-    rOperator follows, the text is "its end".
+    rOperator follows, the text is "its end", which is the end of the vEU's list.
     """
     later = (
         placed.record

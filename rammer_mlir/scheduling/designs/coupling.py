@@ -63,7 +63,7 @@ def couple(problem: Problem) -> tuple[LoopClass, ...]:
 def uncoupled(problem: Problem) -> tuple[LoopClass, ...]:
     """Return a separate class for each loop of a fused group, as if no loops were coupled.
 
-    A loop may be distributed over vEUs if its class in ``couple`` may.
+    A loop may be distributed over vEUs if the class with this loop in ``couple`` may be.
     """
     return tuple(
         LoopClass((loop,), found.extent, found.may_spread)

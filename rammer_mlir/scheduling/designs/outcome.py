@@ -33,7 +33,7 @@ class Outcome:
 
     @property
     def space(self) -> DesignSpace:
-        """The set of designs, for one combination of decisions, that contains the design found."""
+        """The set of all designs that have the same decisions on values as the design found."""
         return self.spaces[self.found.design.space]
 
     @property
@@ -74,7 +74,8 @@ class Outcome:
     def lines(self) -> Iterator[str]:
         """Yield lines of text: the costs, the decisions on values, the mapping of each loop class.
 
-        The costs are microseconds of the design found and of the design without a search.
+        The costs, in microseconds, are those of the design found and of the design that would be
+        used without a search.
         """
         cost, default = self.found.design.cost, self.default.cost
         yield f"{cost * 1e6:.3f} us, {default * 1e6:.3f} us without a search"

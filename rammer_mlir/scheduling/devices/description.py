@@ -177,9 +177,9 @@ def read_description(path: Path) -> DeviceDescription:
 
 
 def check_description(found: DeviceDescription) -> DeviceDescription:
-    """Check a program's device description by the rules for files; return the description.
+    """Check a device description that Python code has made, and return the description.
 
-    ``sources`` may be left out.
+    The rules are those for TOML files, except that ``sources`` may be left out.
 
     Raises:
         OptionError: if a value is of the wrong type or out of range.

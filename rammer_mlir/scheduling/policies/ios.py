@@ -112,9 +112,9 @@ class Ios:
         return search.stages(units), search.counts
 
     def blocks(self, graph: TaskGraph, device: Device) -> list[list[int]]:
-        """Return the operators of each block, by index.
+        """Return for each block of the graph the indices of its operators.
 
-        Blocks are cut where a single value is live.
+        The graph is cut into blocks where a single value is live.
         """
         sources, units = self._units(_fastest(graph, device))
         return [

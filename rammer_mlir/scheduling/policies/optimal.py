@@ -138,9 +138,9 @@ class Optimal:
 
 
 def _samples(rtasks: int) -> int:
-    """Return how many plans list scheduling samples for a graph of ``rtasks`` rTasks.
+    """Return the number of plans to sample by list scheduling, for a graph of ``rtasks`` rTasks.
 
-    The result is the largest count up to ``_MOST_SAMPLES`` for which the plans have at most
+    The result is the largest number up to ``_MOST_SAMPLES`` for which the plans have at most
     ``_SAMPLED_RTASKS`` rTasks together, but at least 1.
     """
     return max(1, min(_MOST_SAMPLES, _SAMPLED_RTASKS // rtasks))

@@ -210,8 +210,8 @@ class PlacementModel:
     def _hint(self, where: Sequence[int]) -> None:
         """Give the solver the vEU of each rTask in a known plan (``where``) as a hint.
 
-        The vEUs are renumbered, so that the hint satisfies the order of vEUs of
-        ``_add_symmetries``.
+        The vEUs are renumbered, so that the hint satisfies the constraints on the order of vEUs
+        (``_add_symmetries``).
         """
         veus = list(dict.fromkeys([*where, *range(self._device.num_veus)]))
         if self._counts:

@@ -1,4 +1,8 @@
-"""Chooses the gaps in which to free values, exhaustively or greedily, and bounds the cost."""
+"""Chooses values to free between two uses and to recompute, so that memory stays within a limit.
+
+An interval between two uses of a value is a gap. The search for the cheapest set of gaps is
+exhaustive or greedy. A lower bound on the cost of all sets is computed, too.
+"""
 
 from __future__ import annotations
 

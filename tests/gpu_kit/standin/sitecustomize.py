@@ -1,7 +1,7 @@
-"""Imported by every Python process of a test: the stand-in's kernels run on the emulator.
+"""Let the stand-in run kernels on the emulator; each Python process of a test imports this file.
 
-The folder ``STANDIN_KERNELS`` has pickled code for the emulator. Results of the probe's kernels
-are written without the emulator.
+The folder ``STANDIN_KERNELS`` has pickled code for the emulator. Results of the probe's kernels are
+written without the emulator.
 """
 
 from __future__ import annotations

@@ -73,7 +73,10 @@ def _load(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _holder(instruction: Instruction, machine: Machine, name: str, dtype: np.dtype[Any]) -> Array:
-    """Return the array of a register in the type that a loaded element is extended to."""
+    """Return the array of register ``name``, viewed as the type that a load writes to the register.
+
+    A loaded element of type ``dtype`` is extended to the size of the register.
+    """
     row = machine.registers.row(name)
     if row.itemsize < dtype.itemsize or (dtype.kind == "f" and row.itemsize > dtype.itemsize):
         raise PtxFault(f"{instruction}: expected a register for {dtype}, found '{name}'")

@@ -226,7 +226,7 @@ class Block:
 def _waits(instruction: Instruction) -> bool:
     """Return whether a thread may wait at an instruction for a write of another block.
 
-    These are acquiring loads, and ``nanosleep``.
+    A thread may wait at acquiring loads and at ``nanosleep``.
     """
     if instruction.name == "nanosleep":
         return True

@@ -32,7 +32,7 @@ class _Inlined:
     def add(self, function: Kernel, prefix: str, parameters: Mapping[str, str]) -> None:
         """Append the body of ``function``, with its registers and labels prefixed by ``prefix``.
 
-        ``parameters`` maps its parameters to the registers that have their values.
+        ``parameters`` maps each parameter of the function to the register that has its argument.
         """
         self.registers |= {_renamed(n, prefix): bits for n, bits in function.registers.items()}
         self.variables |= {variable.name: variable for variable in function.variables}
@@ -75,7 +75,10 @@ class _Inlined:
         self.instructions.append(new)
 
     def _call(self, instruction: Instruction, prefix: str) -> None:
-        """Append the body of the function that ``instruction`` calls."""
+        """Append the body of the function that ``instruction`` calls.
+
+        ``prefix`` is the prefix of the caller's registers, which have the arguments.
+        """
         name, *lists = instruction.operands
         if name not in self.functions or len(lists) > 1 or instruction.guard:
             raise PtxFault(f"{instruction}: expected a call of a function without results")
@@ -91,7 +94,7 @@ def inlined(kernel: Kernel, functions: Mapping[str, Kernel]) -> Kernel:
     """Return the kernel with all calls replaced by the bodies of ``functions``, given by name.
 
     Raises:
-        PtxFault: if it calls a function that is not in ``functions``.
+        PtxFault: if the kernel calls a function that is not in ``functions``.
     """
     if not any(instruction.name == "call" for instruction in kernel.instructions):
         return kernel

@@ -48,7 +48,7 @@ class Copy:
 
 
 class LateFault(Exception):
-    """The error of an access of an asynchronous copy that is refused when the copy arrives."""
+    """The error of a refused access of an asynchronous copy, raised when the copy arrives."""
 
     def __init__(self, copy: Copy, refused: Refused, addresses: Array, space: str) -> None:
         """Store the copy, the refused access, and its addresses in ``space``."""
@@ -149,9 +149,10 @@ class PendingCopies:
             raise LateFault(copy, refused, copy.to, "shared") from refused
 
     def _check_whole(self, copy: Copy, begin: int, unit: int) -> None:
-        """Raise LateFault for misaligned sources, and for copies that read only a part of a word.
+        """Raise LateFault for misaligned sources, and for copies that read a wrong number of bytes.
 
-        The word has ``unit`` bytes and begins at byte ``begin`` of the copy.
+        A copy may not read only a part of the word of ``unit`` bytes that begins at byte ``begin``
+        of the copy, and may not read more bytes than it writes.
         """
         within = copy.read - begin
         odd: Any = ((within > 0) & (within < unit)) | (copy.read > copy.size)

@@ -24,7 +24,7 @@ _CAPACITY = 1 << 30
 class PtxDriver:
     """A driver of a device that interprets PTX.
 
-    It has a single stream, whose work is done at once.
+    It has a single stream. Each call executes its work before it returns.
     """
 
     dlpack_device = (1, 0)
@@ -95,7 +95,7 @@ class PtxDriver:
     ) -> None:
         """Execute all blocks of a kernel to the end.
 
-        Accesses of arguments are checked against their use: read, written or kept.
+        Each argument's ``use`` says whether the kernel may read its buffer, write it, or both.
         """
         del stream
         parts: Any = kernel
@@ -120,10 +120,10 @@ class PtxDriver:
         return stream
 
     def order(self, before: object, after: object) -> None:
-        """Do nothing, since all work is done at once."""
+        """Do nothing, since each call executes its work before it returns."""
 
     def synchronize(self, stream: object) -> None:
-        """Do nothing, since all work is done at once."""
+        """Do nothing, since each call executes its work before it returns."""
 
     def record_event(self, stream: object) -> object:
         """Return None, since the interpreter has no clock."""

@@ -125,9 +125,10 @@ def _extreme(choose: Callable[[bool], Callable[[Array, Array], Array]]) -> Decod
 
 
 def _sign_only(ufunc: Any, mask: int) -> Decode:
-    """Return a decoder of ``neg`` or ``abs``, which change only the sign bit, also of NaN.
+    """Return a decoder of ``neg`` or ``abs``, which change only the sign bit, even of NaN.
 
-    ``ufunc`` combines the value with the sign bit if ``mask`` is not 0, else with all other bits.
+    ``ufunc`` is a bitwise operation on a value and a constant. If ``mask`` is not 0, the constant
+    has only the sign bit set, otherwise all bits except the sign bit.
     """
 
     def decode(instruction: Instruction, machine: Machine) -> Step:

@@ -138,7 +138,10 @@ def unused_registers(instructions: Sequence[Instruction]) -> frozenset[str]:
 
 
 def smallest_access(instructions: Sequence[Instruction]) -> int:
-    """Return the size in bytes of the smallest element that a kernel loads or stores, at most 4."""
+    """Return the size in bytes of the smallest element that a kernel loads or stores.
+
+    If all elements are larger than 4 bytes, the result is 4.
+    """
     sizes = [
         DTYPES[instruction.qualifiers[-1]].itemsize
         for instruction in instructions

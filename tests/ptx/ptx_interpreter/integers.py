@@ -68,7 +68,8 @@ def high_half(a: Array, b: Array) -> Array:
 def _multiply(instruction: Instruction, machine: Machine) -> Step:
     """Return a function that executes ``mul`` or ``mad`` for given threads.
 
-    The low half, the high half or the whole product is the result, or is added.
+    ``mul`` returns the low half, the high half or all bits of the product; ``mad`` adds a third
+    operand to them.
     """
     expect_only(instruction, "lo", "hi", "wide")
     part, dtype = instruction.qualifiers[0], dtype_of(instruction)
@@ -246,9 +247,9 @@ def _leading_zeros(a: Array) -> Array:
 
 
 def _counted(compute: Callable[[Array], Array]) -> Decode:
-    """Return a decoder of an instruction whose result has 32 bits for any size of its source.
+    """Return a decoder of an instruction with a 32-bit result and a source of 32 or 64 bits.
 
-    ``compute`` maps the source to the result, such as a number of bits.
+    ``compute`` maps the source to the result, such as the count of its set bits.
     """
 
     def decode(instruction: Instruction, machine: Machine) -> Step:

@@ -29,7 +29,7 @@ _GROUP, _PLACE = _LANE // 4, _LANE % 4
 
 @dataclass(frozen=True)
 class Fragment:
-    """The places in a matrix of the elements that each lane of a warp has.
+    """For each lane of a warp, the rows and columns of the matrix elements that the lane holds.
 
     Attributes:
         rows, columns: row and column of each element, as arrays [32, elements].
@@ -98,7 +98,7 @@ _TF32_MASK = np.uint32(0xFFFFE000)
 
 
 def _by_warps(registers: list[Array], dtype: np.dtype[Any]) -> Array:
-    """Return the elements [warps, 32, elements] in given registers of all threads."""
+    """Return the elements in ``registers``, each over all threads, as [warps, 32, elements]."""
     words = np.stack(registers, 1)
     return words.view(dtype).reshape(len(words) // WARP, WARP, -1)
 

@@ -57,7 +57,7 @@ class BlockRaces:
     def next_phase(self) -> None:
         """Pass a barrier: the block's earlier accesses now precede all its later ones.
 
-        The same holds for the phases of other blocks that it has acquired.
+        The phases of other blocks that the block has acquired precede its later accesses, too.
         """
         seen = self._all.seen[self._block]
         np.maximum(seen, self._acquired, out=seen)
@@ -65,7 +65,7 @@ class BlockRaces:
         self._phase += 1
 
     def release(self, addresses: Integers) -> None:
-        """Publish the phases that precede the block's last barrier at each address."""
+        """Publish at each address the phases that precede the block's last barrier."""
         for address in addresses.tolist():
             self._all.published[address] = self._all.seen[self._block].copy()
 
@@ -78,7 +78,7 @@ class BlockRaces:
     def read(
         self, addresses: Integers, size: int, threads: Integers, used: Array | None = None
     ) -> None:
-        """Check reads of ``size`` bytes by threads, and store them as the last readers.
+        """Check reads of ``size`` bytes, and record ``threads`` as the last readers.
 
         ``used`` has for each word of a vector whether the program uses it; None if it uses all.
         Raises Refused for a data race.
@@ -97,7 +97,7 @@ class BlockRaces:
             reader[places[again]] = many[0]
 
     def write(self, addresses: Integers, size: int, threads: Integers) -> None:
-        """Check writes of ``size`` bytes by threads, and store them as the last writers.
+        """Check writes of ``size`` bytes, and record ``threads`` as the last writers.
 
         Raises Refused for a data race.
         """
@@ -123,8 +123,9 @@ class BlockRaces:
     def _unordered(self, found: Array, stamps: Array) -> Array:
         """Return a mask of the accesses that race with an earlier access.
 
-        ``found`` has the stamps of earlier accesses, ``stamps`` those of the new ones. They race if
-        they are of different threads and the earlier one's phase is unknown to the block.
+        A stamp identifies block, phase and thread of an access: ``found`` has the stamps of earlier
+        accesses, ``stamps`` those of the new ones. Two accesses race if their threads differ and
+        the block does not know the phase of the earlier access.
         """
         phases = found >> _PHASE & (1 << _BLOCK - _PHASE) - 1
         return (phases > self._all.seen[self._block][(found >> _BLOCK) - 1]) & (found != stamps)

@@ -136,8 +136,8 @@ def _compiled(torch: Torch, module: Module, sets: Sets) -> _Prepared:
 def _graph(torch: Torch, module: Module, sets: Sets) -> _Prepared:
     """Capture two CUDA graphs of a module, and return functions that replay them.
 
-    ``single`` replays a graph of one run. ``many`` replays a graph of so many runs that the cost of
-    launching the graph is negligible.
+    The function ``single`` replays a graph of one run. The function ``many`` replays a graph of so
+    many runs that the cost of launching the graph is negligible.
     """
     one, outputs = _capture(torch, module, sets[:1])
     once, _ = _capture(torch, module, sets)

@@ -76,9 +76,10 @@ sys.exit(main_of(__file__))
 
 @dataclass(frozen=True)
 class Packed:
-    """A model whose files are in the kit, and the numbers of its programs.
+    """A model whose files are in the kit.
 
-    ``programs`` has the numbers of each of the model's programs, by program name.
+    ``programs`` has, by program name, the numbers of a program that are known without a GPU, such
+    as its predicted seconds and its operations.
     """
 
     model: Model

@@ -70,7 +70,7 @@ def compile_probe(target: str) -> bytes:
 
 
 class Probe:
-    """The kernels of the probe, and the device that they run on."""
+    """The probe's kernels, and the GPU whose properties they measure."""
 
     def __init__(self, driver: CudaDriver, code: bytes) -> None:
         """Prepare to launch kernels of the cubin ``code`` on the driver's device."""

@@ -1,7 +1,7 @@
 """Make random arrays from a seed and a scale, bitwise equal on every machine.
 
 NumPy guarantees the raw bits that the generator PCG64 gives for a seed. An array is computed from
-these bits by integer additions and one multiplication for each element.
+these bits by integer sums and by basic floating-point operations, whose rounding IEEE 754 defines.
 """
 
 from __future__ import annotations

@@ -63,7 +63,10 @@ class Devices:
 
 
 def setting(name: str, device: str, batch: int, scale: Scale = "full") -> Setting:
-    """Return a benchmark model's task graph for ``device`` and ``batch``, and the ``Device``."""
+    """Return the task graph of the benchmark model ``name``, and the device that it is made for.
+
+    ``device`` is the name of the device; ``batch`` is the batch size.
+    """
     return model_graph(name, device, batch, scale), find_device(device).device()
 
 
@@ -80,7 +83,7 @@ def made_for(settings: Sequence[Setting]) -> list[Stages]:
 
 
 def cross(settings: Sequence[Setting], made: Sequence[Stages]) -> list[list[float]]:
-    """Return a matrix of predicted seconds: each setting executes the stages of each setting.
+    """Return the predicted seconds of each setting with each set of stages, as a matrix.
 
     A setting is a task graph and a device. Element [i][j] is the time on setting i of the stages
     ``made[j]``, which were found for setting j.
@@ -128,11 +131,13 @@ def measure_batches(request: Batches) -> Record:
 
 
 def measure_devices(request: Devices) -> Record:
-    """Predict the times of Inception v3 on several devices, with the stages found for each.
+    """Predict the times of Inception v3 on several devices, with the stages found for each device.
 
     Returns:
-        A record with the names of the devices, "devices", and the matrix of ``cross`` for them,
-        "cross".
+        A record with these keys:
+
+        - "devices": the names of the devices.
+        - "cross": the matrix of ``cross`` for the devices.
     """
     settings = [setting(MODEL, device, 1, request.scale) for device in request.devices]
     return {"devices": list(request.devices), "cross": cross(settings, made_for(settings))}

@@ -47,7 +47,7 @@ class Block:
 
 
 def _chains(*chains: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the edges of all ``chains``; a chain is the vertices of a path in order."""
+    """Return the edges along ``chains``; each chain lists the vertices of a path in order."""
     return [edge for chain in chains for edge in pairwise(chain)]
 
 

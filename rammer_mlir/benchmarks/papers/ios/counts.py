@@ -1,4 +1,7 @@
-"""Compute the counts of IOS's figures 1 and 5 and table 1, which depend on no device."""
+"""Count operators, convolutions, transitions and schedules (IOS figures 1 and 5, table 1).
+
+These counts depend on no device.
+"""
 
 from __future__ import annotations
 

@@ -149,7 +149,11 @@ def _graph(name: str) -> TaskGraph:
 
 
 def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Planned:
-    """Return the model ``name`` with its two plans for a device, as ``gpu_runs`` makes plans."""
+    """Return the model ``name`` with its two plans for a device.
+
+    One plan launches each operator; the other is that of the policy ``RAMMER``. The module
+    ``gpu_runs`` makes the same plans.
+    """
     device = description.device()
     kernels = [fastest(operator, device) for operator in graph.operators]
     offered = with_kernels(graph, kernels)
@@ -159,7 +163,7 @@ def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Plan
 
 
 def fit(graphs: Mapping[str, TaskGraph], start: DeviceDescription) -> DeviceDescription:
-    """Return ``start`` with the fields ``NUMBERS`` fitted to the published times of models.
+    """Fit the fields ``NUMBERS`` of ``start`` to published times of models; return the result.
 
     ``graphs`` maps the names of the models to their task graphs.
     """

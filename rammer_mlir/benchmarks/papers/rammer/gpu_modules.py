@@ -57,7 +57,7 @@ _SUM = _Kind("output", 1, False)
 
 
 def gpu_module(seed: int) -> TaskGraph:
-    """Return the task graph of a random module of one of the three stacks.
+    """Return the task graph of a random module of one of NAS-Bench-101's three stacks of modules.
 
     ``seed`` determines the module and the stack. An rOperator with several inputs reads and adds
     them.

@@ -130,7 +130,7 @@ def with_kernels(graph: TaskGraph, kernels: Sequence[int]) -> TaskGraph:
 
 
 def measure(request: GpuRun) -> Record:
-    """Build the model of a case, and return the record of ``compare`` for it."""
+    """Build the model of a case, and return the record that ``compare`` makes of its task graph."""
     builder = paper_forms.build if request.form == "paper" else build
     graph = task_graph(builder(request.model, request.batch, request.scale), request.device)
     return compare(graph, find_device(request.device).device())

@@ -87,7 +87,7 @@ def figure_1(records: Records) -> str:
 
 
 def figure_2(records: Records) -> str:
-    """Return RAMMER's figure 2 as a Markdown table: RammerBase's time in kernels and in all."""
+    """Return RAMMER's figure 2 as a Markdown table: RammerBase's total time and kernel time."""
     rows = [["model", "batch", "kernels ms", "end to end ms", "outside of kernels"]]
     shares: dict[int, list[float]] = {1: [], 16: []}
     for batch, found in shares.items():

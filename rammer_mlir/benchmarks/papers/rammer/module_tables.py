@@ -1,4 +1,4 @@
-"""Make tables of random modules (small operator graphs), as in RAMMER.
+"""Make tables of predicted times and waits of random modules (small operator graphs).
 
 The tables belong to RAMMER's section 5.2.5 and figure 18.
 """
@@ -41,6 +41,7 @@ def _modules(records: Records) -> dict[str, Any]:
 def section_5_2_5(records: Records) -> str:
     """Return Markdown tables of ratios of predicted times, and of mean numbers of waits.
 
+    The ratios compare RammerBase with Rammer, and coarser barriers with barriers between tiles.
     They reproduce the numbers in the text of RAMMER's section 5.2.5.
     """
     found = _modules(records)

@@ -1,4 +1,4 @@
-"""Emits activation functions on scalars, with ONNX's parameters."""
+"""Emits activation functions of scalars, with ONNX's parameters such as ``alpha``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds BatchNormalization, with the given statistics or, in training mode, the batch's."""
+"""Builds BatchNormalization, with given statistics or, in training mode, those of the batch."""
 
 from __future__ import annotations
 

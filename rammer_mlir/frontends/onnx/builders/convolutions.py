@@ -1,4 +1,4 @@
-"""Builds convolutions, including grouped and depthwise, over any number of dimensions."""
+"""Builds convolutions, including grouped and depthwise, over any number of spatial dimensions."""
 
 from __future__ import annotations
 

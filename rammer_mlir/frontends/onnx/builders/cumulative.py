@@ -83,10 +83,10 @@ def scan(
 
 
 def _blocked(x: Tensor, axis: int, combine: Combine, neutral: float, backward: bool) -> Tensor:
-    """Emit the scan of a tensor by sequential scans of blocks, all blocks in parallel.
+    """Emit the scan of a tensor: each block is scanned sequentially, all blocks in parallel.
 
-    A scan of the results of whole blocks follows; its result for all blocks before a block is
-    combined with each element of the block. The arguments are those of ``scan``.
+    The results of whole blocks are scanned too. All elements of a block are then combined with the
+    result for all blocks before it. The arguments are those of ``scan``.
     """
     length = x.shape[axis]
     size = _block_size(length)

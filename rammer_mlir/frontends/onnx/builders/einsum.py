@@ -1,4 +1,4 @@
-"""Builds Einsum: multiplies elements with equal labels, and sums over labels not in the result."""
+"""Builds Einsum: multiplies operands along equal labels, and sums over labels not in the result."""
 
 from __future__ import annotations
 

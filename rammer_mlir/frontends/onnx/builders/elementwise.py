@@ -1,4 +1,4 @@
-"""Builds elementwise operators, with broadcast inputs."""
+"""Builds elementwise operators, whose inputs are broadcast to the result's shape."""
 
 from __future__ import annotations
 

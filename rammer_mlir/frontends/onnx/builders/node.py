@@ -1,4 +1,7 @@
-"""Defines ``Node``, the argument of builders: an ONNX node, static facts, and its operands."""
+"""Defines ``Node``, the argument of builders: an ONNX node, its operands, and their static facts.
+
+Static facts are shapes, element types and constant values.
+"""
 
 from __future__ import annotations
 

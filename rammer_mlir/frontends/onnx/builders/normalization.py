@@ -156,7 +156,7 @@ def _converted(x: Tensor, dtype: DType) -> Tensor:
 
 
 def rms_normalization(node: Node) -> Tensor:
-    """Emit RMSNormalization: the data divided by the root of its mean square, times a scale."""
+    """Emit RMSNormalization: the data divided by its root mean square, times a scale."""
     x, scale = node.tensor(0), node.tensor(1)
     kind = computing_type(x.dtype)
     axes = range(node.axis("axis", -1, x.rank), x.rank)

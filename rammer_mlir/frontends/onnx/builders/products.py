@@ -133,7 +133,7 @@ def _scaled(x: Scalar, factor: float) -> Scalar:
 
 
 def matmul_integer(node: Node) -> Tensor:
-    """Emit MatMulInteger: a product of 8-bit integers minus their zero points, in int32."""
+    """Emit MatMulInteger: subtract the zero points from 8-bit matrices, and multiply in int32."""
     a, b = node.tensor(0), node.tensor(1)
     if node.has(2):
         a = shifted(a, node.tensor(2), a.rank - 2)

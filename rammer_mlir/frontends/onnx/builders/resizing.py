@@ -1,4 +1,4 @@
-"""Builds Resize, axis by axis, by tables of indices and weights computed at compile time."""
+"""Builds Resize, axis by axis, from tables of indices and weights computed at compile time."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def _channels_last(x: Tensor) -> Tensor:
 
 
 def _channels_second(x: Tensor) -> Tensor:
-    """Emit the inverse of ``_channels_last``."""
+    """Emit ``x`` with its last dimension, the channels, moved to the second place."""
     return transpose(x, [0, x.rank - 1, *range(1, x.rank - 1)])
 
 

@@ -120,9 +120,9 @@ def largest_positions(keys: Tensor, bits: int, count: int) -> Tensor:
     selected_up_to = scan(selected, position, lambda x, y: x + y, 0)
 
     def find(place: list[Scalar]) -> Scalar:
-        """Emit a binary search for the position of a selected key.
+        """Emit a binary search for the position of a selected key in its row.
 
-        ``place`` has the key's row, and the key's index among the selected keys of the row.
+        ``place`` has the row, and the key's index among the selected keys of the row.
         """
         *row, number = place
         passed = literal(0, INT64)
@@ -138,12 +138,12 @@ def largest_positions(keys: Tensor, bits: int, count: int) -> Tensor:
 
 
 def _threshold(keys: Tensor, bits: int, wanted: Tensor) -> Tensor:
-    """Emit the key of each row with a given rank: 1 stands for the largest key.
+    """Emit, for each row, the key of the wanted rank; rank 1 is the row's largest key.
 
     Args:
         keys: integers [*lead, length].
         bits: number of bits that two's complement needs for the keys.
-        wanted: the rank of each row's result, at least 1, as int32.
+        wanted: the wanted rank of each row, at least 1, as int32.
     """
     lead, length = keys.shape[:-1], keys.shape[-1]
     batch = list(range(len(lead)))

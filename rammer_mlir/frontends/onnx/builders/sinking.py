@@ -59,10 +59,11 @@ class SunkReduction:
 
 
 def sink_reduction(tensor: Tensor, axes: Sequence[int]) -> SunkReduction | None:
-    """Return the reduction of ``tensor`` along ``axes``, moved before the reshape to ``tensor``.
+    """Return the reduction of ``tensor`` along ``axes``, moved before a reshape.
 
-    Return None if no reshape produces ``tensor``, if the reshape merges dimensions, or if it splits
-    a dimension into several of which only some are reduced.
+    The reshape is the operation that produces ``tensor``. Return None if no reshape produces it, if
+    the reshape merges dimensions, or if it splits a dimension into several of which only some are
+    reduced.
     """
     source = _source(tensor)
     if source is None or not source.size or not source.rank or not tensor.rank:

@@ -70,7 +70,7 @@ def _indices(node: Node, rows: Tensor, count: int, largest: bool) -> Tensor:
 
 
 def _is_worth_selecting(rows: Tensor, count: int) -> bool:
-    """Return whether selecting ``count`` elements by bits is faster than comparing all pairs."""
+    """Return whether radix selection of ``count`` elements is faster than comparing all pairs."""
     length = rows.shape[-1]
     compared = rows.size * length
     return 0 < count < length and compared > _LEAST_COMPARED * rows.dtype.itemsize
@@ -79,7 +79,7 @@ def _is_worth_selecting(rows: Tensor, count: int) -> bool:
 def _of_selected(rows: Tensor, count: int, largest: bool) -> Tensor:
     """Emit the positions of the first ``count`` elements of each row in sorted order.
 
-    The elements are selected by their bits, and only they are sorted. The order is descending if
+    Radix selection finds these elements; only they are sorted. The order is descending if
     ``largest``, else ascending.
     """
     keys, bits = sort_keys(rows, largest)

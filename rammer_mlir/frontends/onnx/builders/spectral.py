@@ -53,7 +53,7 @@ def _matrix(transform: Transform, length: int, parts: int, dtype: DType) -> Tens
 
 
 def dft(node: Node) -> Tensor:
-    """Emit DFT and its inverse, including transforms between real signals and half spectra."""
+    """Emit DFT and its inverse, including transforms between real signals and one-sided spectra."""
     x = node.tensor(0)
     axis = _dft_axis(node) % x.rank
     inverse, onesided = node.attribute("inverse", 0), node.attribute("onesided", 0)

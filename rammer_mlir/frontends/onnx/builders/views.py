@@ -96,7 +96,10 @@ def _expand(
 def part(
     source: Tensor, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
 ) -> Tensor:
-    """Emit a slice of ``sizes`` at ``starts``, with ``steps`` (1 if None) in each dimension."""
+    """Emit the slice of ``source`` that begins at ``starts`` and has the shape ``sizes``.
+
+    ``steps`` are the strides of the slice in each dimension; None stands for 1.
+    """
     if tuple(sizes) == source.shape:
         return source
     if 0 in sizes:

@@ -1,4 +1,7 @@
-"""Expands GroupQueryAttention: causal attention with shared key heads, and a cache."""
+"""Expands GroupQueryAttention: causal attention with a cache, and with key heads that are shared.
+
+Several query heads share a key head and a value head.
+"""
 
 from __future__ import annotations
 

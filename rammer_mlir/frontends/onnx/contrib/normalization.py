@@ -1,4 +1,4 @@
-"""Expands ONNX Runtime's layer and RMS normalizations, some of which add inputs first."""
+"""Expands ONNX Runtime's layer and RMS normalizations, also of sums of several inputs."""
 
 from __future__ import annotations
 

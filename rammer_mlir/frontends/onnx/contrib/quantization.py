@@ -1,4 +1,4 @@
-"""Expands operators on quantized tensors.
+"""Expands ONNX Runtime's operators on quantized tensors to ONNX operators.
 
 Matrix products multiply integers. Other operators are dequantized, computed in f32 and quantized
 again.

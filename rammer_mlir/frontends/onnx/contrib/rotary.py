@@ -11,7 +11,10 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 
 def positions_from(call: Call, first: int, batch: int, length: int) -> str:
-    """Emit positions [batch, length] that count up from ``first`` in each sequence."""
+    """Emit int64 positions [batch, length], the same for each sequence; return their name.
+
+    The positions are ``first``, ``first + 1``, ``first + 2``, ...
+    """
     row = np.arange(first, first + length, dtype=np.int64)
     return call.write.constant(np.broadcast_to(row, (batch, length)))
 

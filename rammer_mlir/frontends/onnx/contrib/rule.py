@@ -1,4 +1,4 @@
-"""Defines the rules of contrib operators: rewriting functions, and which nodes they support."""
+"""Defines ``Rule``: how a contrib operator is expanded, and which nodes of it are supported."""
 
 from __future__ import annotations
 

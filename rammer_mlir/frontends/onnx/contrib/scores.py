@@ -1,4 +1,4 @@
-"""Applies the post-transforms of scores in operators of ai.onnx.ml."""
+"""Emits ``post_transform``, the function that ai.onnx.ml's operators apply to their scores."""
 
 from __future__ import annotations
 

@@ -69,9 +69,9 @@ def _kernel(call: Call, rows: str, vectors: np.ndarray[tuple[int, int], np.dtype
 
 
 def _distances(call: Call, rows: str, vectors: np.ndarray[tuple[int, int], np.dtype[_F32]]) -> str:
-    """Emit the squared distance of each row and vector, [rows, vectors]; return its name.
+    """Emit the squared distance of each row to each vector, [rows, vectors]; return its name.
 
-    Distances are computed from differences: expanded products would cancel for near vectors.
+    The differences are squared: for near vectors, ``|a|^2 - 2 a b + |b|^2`` would lose precision.
     """
     apart = call.op("Unsqueeze", rows, call.write.integers(1))
     difference = call.op("Sub", apart, call.write.constant(vectors))

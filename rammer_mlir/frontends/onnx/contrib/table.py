@@ -40,7 +40,7 @@ _DOMAINS = {CONTRIB_DOMAIN: RULES, ML_DOMAIN: ML_RULES}
 
 
 def has_rule(node: onnx.NodeProto) -> bool:
-    """Return whether this table has a rule for a node's domain and operator."""
+    """Return whether the table of rules has a rule for a node's domain and operator."""
     return node.op_type in _DOMAINS.get(node.domain, {})
 
 

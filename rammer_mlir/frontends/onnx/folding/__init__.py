@@ -1,1 +1,1 @@
-"""Folds constants: evaluates nodes with constant inputs, and values that determine shapes."""
+"""Folds constants: evaluates nodes with constant inputs, such as those that compute shapes."""

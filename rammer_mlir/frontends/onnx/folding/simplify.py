@@ -61,13 +61,16 @@ def is_simple(model: Model) -> bool:
 
 
 def _may_be_rewritten(node: onnx.NodeProto) -> bool:
-    """Whether the optimizer may rewrite a node of a graph that has no empty tensors."""
+    """Whether the optimizer may rewrite a node, if no value has a dimension of size 0."""
     is_copy = node.op_type == "Concat" and len(node.input) == 1
     return node.op_type in REWRITTEN or is_copy or any(subgraphs(node))
 
 
 def _has_empty_values(graph: onnx.GraphProto) -> bool:
-    """Whether a dimension of any value is 0: the optimizer drops such operands of Concat."""
+    """Whether any value has a dimension of size 0.
+
+    The optimizer may then rewrite more nodes: it drops operands of Concat without elements.
+    """
     values = [*graph.input, *graph.value_info, *graph.output]
     dims = (dim for value in values for dim in value.type.tensor_type.shape.dim)
     return any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in dims) or any(

@@ -1,4 +1,4 @@
-"""Computes upper bounds of data-dependent sizes, from the operators that compute the values."""
+"""Computes upper bounds of data-dependent sizes, by a rule for each operator."""
 
 from __future__ import annotations
 

@@ -202,8 +202,8 @@ class Demands:
         """Require that padded ``indices`` stay in range along dimension ``axis`` of ``data``.
 
         Raises:
-            DependentRowsError: if no requirement on inputs keeps the indices in range, as for
-                computed indices.
+            DependentRowsError: if no requirement on inputs can keep the indices in range, for
+                example because a node computes the indices.
         """
         dim = data.shape[axis]
         if not indices.is_padded and not isinstance(dim, Padded):

@@ -136,7 +136,7 @@ class _Placer:
     def _part_slot(self, node: onnx.NodeProto, operands: Iterable[str]) -> int:
         """Return the index of the part that computes a node.
 
-        Those ``operands`` that must be constants in that part are recorded as its shape values.
+        Operands that must be constants in that part are recorded as shape values of the part.
         """
         # A part reads values of the host of its own slot, because host steps precede the part.
         slot = max((self._part.get(name, self._host.get(name, 0)) for name in operands), default=0)

@@ -250,8 +250,8 @@ class _Sinking:
     def invariant(self, operand: Operand) -> str:
         """Return the name of an operand that is the same in all iterations of the Scan.
 
-        If the operand has the axis that the iterations index, with size 1, a Squeeze before the
-        Scan removes this axis.
+        If the operand has the axis along which iterations take slices, this axis has size 1, and a
+        Squeeze before the Scan removes it.
         """
         if operand.axis is None:
             return operand.value
