@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.passes.legalization.elementwise import Values, cloned_body, per_element
-from rammer_mlir.passes.legalization.limits import is_limit
+from rammer_mlir.passes.legalization.extreme_values import is_limit
 from rammer_mlir.passes.legalization.sorts import MOST_ELEMENTS, Lines
 
 _F, _I = arith.CmpFPredicate, arith.CmpIPredicate
