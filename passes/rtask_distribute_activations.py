@@ -45,7 +45,10 @@ def _concatenation(value: ir.Value) -> ir.Operation | None:
 
 
 def _only_tensor(op: Structured) -> ir.Value | None:
-    """Return the only tensor that an elementwise operation reads; None for any other operation."""
+    """Return the only tensor that an elementwise operation reads.
+
+    Return None if ``op`` is not elementwise, or reads no tensor or several.
+    """
     if op.num_outputs != 1 or not op.is_elementwise or op.uses_index:
         return None
     if op.reads_output(0) or not is_fresh(op.outputs[0]):

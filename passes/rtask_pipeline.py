@@ -43,7 +43,10 @@ class Pipeline(Pass):
         check_least(self, 0, "memory")
 
     def run(self, module: ir.Module) -> None:
-        """Compute chains of the entry function in chunks; run after `rtask-form-operators`."""
+        """Rewrite the entry function so that chains of rOperators are computed in chunks.
+
+        The pass has to follow `rtask-form-operators`.
+        """
         block, cut_functions = entry_block(module), CutFunctions(module)
         fixed: set[ir.Operation] = set()
         replaced: set[str] = set()

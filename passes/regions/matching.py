@@ -37,7 +37,8 @@ class ReadingGraph:
 
         Args:
             readings: readings in topological order.
-            used_elsewhere: outputs that are returned, or that operations without a reading use.
+            used_elsewhere: the values that the function returns, or that operations use for which
+                there is no reading.
         """
         self.readings = readings
         self._elsewhere = frozenset(used_elsewhere)

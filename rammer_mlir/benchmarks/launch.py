@@ -90,7 +90,7 @@ def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
 
 
 def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
-    """Return the time of launching an empty program through ctypes and ``Executable.run``.
+    """Return two launch times of an empty program: through ctypes, and through ``Executable.run``.
 
     Args:
         num_veus: number of vEUs; each vEU has a thread and no rTasks.

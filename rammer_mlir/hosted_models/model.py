@@ -165,7 +165,7 @@ class HostedModel(ComposedModel):
         return problems
 
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
-        """Write an artifact that contains all parts in memory.
+        """Write an artifact that contains the parts that are in memory: compiled or loaded so far.
 
         Args:
             path: the file.

@@ -106,7 +106,10 @@ gpu.func @{self.name}(%source: {KIND}, %target: {KIND}) {attribution} kernel {{
 
 
 def random_steps(seed: int, length: int) -> list[Step]:
-    """Return random steps; a step on one buffer reads only the elements that it writes."""
+    """Return random steps.
+
+    A step whose input and output are the same buffer reads only the elements that it writes.
+    """
     rng = random.Random(seed)
     steps: list[Step] = []
     for _ in range(length):

@@ -15,7 +15,11 @@ THREADS, SIZE = 64, 64
 
 @pytest.mark.parametrize(("access", "sectors"), [("(i, j)", 4), ("(i, j * 8)", 32), ("(i, 0)", 1)])
 def test_sectors(access: str, sectors: int) -> None:
-    """A warp reads 32 adjacent f32 elements in 4 sectors, every eighth in 32, a single one in 1."""
+    """A warp's read of f32 elements touches the right number of 32-byte sectors.
+
+    The number is 4 if the lanes read adjacent elements, 32 if the elements are 8 apart, and 1 if
+    all lanes read the same element.
+    """
     columns = 8 * SIZE if "8" in access else SIZE
     kind, wide = f"memref<{SIZE}x{SIZE}xf32>", f"memref<{SIZE}x{columns}xf32>"
     source = f"""

@@ -255,10 +255,10 @@ class Abstract(Pass):
 
 
 @dataclass(frozen=True)
-class WithoutDefault(Rename):
+class ComplexOption(Rename):
     """A pass with an option of the type complex, which registration must refuse."""
 
-    name: ClassVar[str] = "without-default"
+    name: ClassVar[str] = "complex-option"
 
     weight: complex = 1j
 
@@ -272,7 +272,7 @@ REFUSED_PASSES: dict[str, tuple[Any, str]] = {
     "function": (print, "expected a subclass of rammer_mlir.passes.Pass with a method run"),
     "object": (Rename(), "expected a subclass of rammer_mlir.passes.Pass"),
     "abstract": (Abstract, "expected a subclass of .* found the class Abstract"),
-    "option": (WithoutDefault, "expected options of int, .* found 'weight: complex'"),
+    "option": (ComplexOption, "expected options of int, .* found 'weight: complex'"),
     "own name": (named("rtask-mine"), "without 'rtask-', found 'rtask-mine'"),
     "name": (named("My Pass"), "lowercase words and dashes.* found 'My Pass'"),
     "of MLIR": (named("canonicalize"), "expected a name that MLIR has no pass of, found 'canon"),

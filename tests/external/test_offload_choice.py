@@ -131,7 +131,7 @@ def test_one_region_of_several(tmp_path: Path) -> None:
 
 
 def test_the_simulated_program_is_the_compiled_one() -> None:
-    """The simulated time of the choice is the predicted time of the compiled program."""
+    """The time simulated for the chosen regions is the compiled program's predicted time."""
     with priced(foreign_at(1e-9, "products_1")):
         options = check_options(num_veus=2, costs="priced", offload="products")
         compilation = Compilation.of_model(build("mlp"), options)

@@ -67,7 +67,7 @@ np.savez(sys.argv[3], allow_pickle=False, **model.run(given))
 
 
 def test_c_code_needs_no_compiler(products: Any, tmp_path: Path) -> None:
-    """A process without MLIR loads the artifact, and computes the same bits."""
+    """A process without MLIR loads an artifact with C code; its outputs are equal bit for bit."""
     model = build("mlp")
     feeds = random_feeds(model, 0)
     exe = offloaded(model)

@@ -338,7 +338,10 @@ class NotATextError(Exception):
 
 
 def product_of(host: EntryHost) -> Callable[[int, Sequence[int]], None]:
-    """Return a Python function that computes a row of the entry's product, as ``Products`` does."""
+    """Return a Python function that computes one row of the matrix product of ``host``.
+
+    It does the same as the C functions that the code generator ``Products`` writes.
+    """
     rows, sums, columns = map(int, host.module.content.split())
     kind, weight = ctypes.c_float * (sums * columns), host.weights[1]
     w = np.ctypeslib.as_array(kind.from_address(weight or 0)).reshape(sums, columns)

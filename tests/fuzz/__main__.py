@@ -59,7 +59,10 @@ class Tally:
             sys.stdout.flush()
 
     def counts(self) -> str:
-        """Return text with the number of tried cases of each kind, and of cases without a check."""
+        """Return text with the number of cases of each kind, and of those not checked.
+
+        A case is not checked if no reference can compute its results.
+        """
         tried = ", ".join(f"{count} {kind}s" for kind, count in sorted(self.tried.items()))
         return f"{tried or 'nothing'} ({self.rejected} without a check)"
 

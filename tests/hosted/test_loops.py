@@ -96,7 +96,7 @@ def test_states_that_grow() -> None:
 
 
 def test_slices_by_the_number_of_the_step() -> None:
-    """The host slices a tensor at the index of the step, so that one program serves all steps."""
+    """The host slices a tensor at the iteration index, so that all iterations share a program."""
     model = model_of("""(float[9,4] x, int64 n) => (float[4] y) {
       c = Constant<value = bool {1}>()  zero = Constant<value = float[4] {0, 0, 0, 0}>()
       y = Loop(n, c, zero) <body = b (int64 i, bool d, float[4] s) => (bool e, float[4] t) {

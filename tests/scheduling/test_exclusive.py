@@ -31,7 +31,7 @@ POLICIES = ["wavefront", "sequential", "list", "ios", "auto"]
 
 
 def some_exclusive(seed: int, length: int = 9) -> TaskGraph:
-    """Return a random graph in which about 60 % of the operators of one rTask are exclusive."""
+    """Return a random graph: about 60 % of the rOperators with a single rTask are exclusive."""
     rng, maker = random.Random(seed), GraphMaker()
     pool = [maker.tensor(*SHAPE, kind="input") for _ in range(2)]
     for _ in range(length):

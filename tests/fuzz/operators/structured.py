@@ -211,7 +211,7 @@ def batch_normalization(graph: RandomGraph) -> None:
 
 
 def normalization(graph: RandomGraph) -> None:
-    """Add another normalization, such as LayerNormalization or LRN."""
+    """Add a normalization other than BatchNormalization, such as LayerNormalization or LRN."""
     name = graph.random.choice(
         ("InstanceNormalization", "GroupNormalization", "LayerNormalization", "LRN",
          "RMSNormalization", "MeanVarianceNormalization")
