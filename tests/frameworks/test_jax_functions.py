@@ -18,6 +18,7 @@ from rammer_mlir.errors import OptionError, RammerError, UnsupportedError
 RANDOM = np.random.default_rng(3)
 X = RANDOM.standard_normal((5, 3)).astype(np.float32)
 IMAGES = RANDOM.standard_normal((2, 12, 12, 3)).astype(np.float32)
+PLANES = RANDOM.standard_normal((2, 3, 32, 32)).astype(np.float32)
 LABELS = np.array([3, 0], np.int32)
 IDS = np.array([4, 9, 4, 1, 30, 9, 2, 7], np.int32)  # words that come twice add their gradients
 
@@ -37,6 +38,11 @@ NETWORKS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "convolutional gradient": (
         jax.value_and_grad(networks.convolutional_loss),
         (networks.convolutional_parameters(), IMAGES, LABELS),
+    ),
+    "residual": (networks.residual, (networks.residual_parameters(8, 2, 5), PLANES)),
+    "residual gradient": (
+        jax.value_and_grad(networks.residual_loss),
+        (networks.residual_parameters(8, 2, 5), PLANES, LABELS),
     ),
     "transformer": (networks.transformer, (networks.transformer_parameters(), IDS)),
     "transformer gradient": (

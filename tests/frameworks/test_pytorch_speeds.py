@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from rammer_mlir.benchmarks.contender_process import Lane
+from rammer_mlir.benchmarks.frameworks.interface_lanes import joined_copies
 from rammer_mlir.benchmarks.frameworks.torch_contenders import (
     COMPILE,
     EXPORT,
@@ -18,7 +19,7 @@ from rammer_mlir.benchmarks.frameworks.torch_contenders import (
     seconds,
 )  # fmt: skip
 from rammer_mlir.benchmarks.frameworks.torch_networks import network
-from rammer_mlir.benchmarks.frameworks.torch_speeds import joined_copies, line
+from rammer_mlir.benchmarks.frameworks.torch_speeds import line
 
 
 def test_a_ratio_is_of_the_same_round() -> None:

@@ -1,4 +1,4 @@
-"""Define a convolutional network and a transformer in plain jax.numpy, with training losses."""
+"""Define convolutional networks and a transformer in plain jax.numpy, with training losses."""
 
 from __future__ import annotations
 
@@ -44,10 +44,66 @@ def convolutional(parameters: Parameters, images: jax.Array) -> jax.Array:
     return jnp.mean(x, (1, 2)) @ parameters["out"]
 
 
+def _cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    log = jax.nn.log_softmax(logits)
+    return -jnp.mean(jnp.take_along_axis(log, labels[:, None], -1))
+
+
 def convolutional_loss(parameters: Parameters, images: jax.Array, labels: jax.Array) -> jax.Array:
     """Return the mean cross entropy of the network's logits for ``images`` against ``labels``."""
-    log = jax.nn.log_softmax(convolutional(parameters, images))
-    return -jnp.mean(jnp.take_along_axis(log, labels[:, None], -1))
+    return _cross_entropy(convolutional(parameters, images), labels)
+
+
+def residual_parameters(width: int = 64, stages: int = 4, classes: int = 1000) -> Parameters:
+    """Return random weights of ResNet-18 (He et al., 2016) with folded batch normalizations.
+
+    Each of ``stages`` stages has two blocks; the first stage has ``width`` channels, and each
+    further stage twice as many as its predecessor.
+    """
+    generator = np.random.default_rng(3)
+
+    def layer(channels: int, inputs: int, size: int) -> Parameters:
+        scale = (2 / (inputs * size * size)) ** 0.5
+        weights = scale * generator.standard_normal((channels, inputs, size, size))
+        bias = 0.1 * generator.standard_normal(channels)
+        return {"weights": weights.astype(np.float32), "bias": bias.astype(np.float32)}
+
+    blocks: list[Parameters] = []
+    inputs = width
+    for number in range(2 * stages):
+        channels = width << number // 2
+        block = {"first": layer(channels, inputs, 3), "second": layer(channels, channels, 3)}
+        if channels != inputs:
+            block["shortcut"] = layer(channels, inputs, 1)
+        blocks.append(block)
+        inputs = channels
+    out = (generator.standard_normal((inputs, classes)) * inputs**-0.5).astype(np.float32)
+    return {"stem": layer(width, 3, 7), "blocks": blocks, "out": out}
+
+
+def _layer(parameters: Parameters, x: jax.Array, stride: int) -> jax.Array:
+    weights = parameters["weights"]
+    padding = weights.shape[2] // 2
+    y = jax.lax.conv_general_dilated(x, weights, (stride, stride), [(padding, padding)] * 2)
+    return y + parameters["bias"][:, None, None]
+
+
+def residual(parameters: Parameters, images: jax.Array) -> jax.Array:
+    """Return ResNet-18's logits [N, classes] of images [N, 3, H, W]."""
+    x = jax.nn.relu(_layer(parameters["stem"], images, 2))
+    window, strides, padding = (1, 1, 3, 3), (1, 1, 2, 2), [(0, 0), (0, 0), (1, 1), (1, 1)]
+    x = jax.lax.reduce_window(x, -np.inf, jax.lax.max, window, strides, padding)
+    for block in parameters["blocks"]:
+        stride = 2 if "shortcut" in block else 1
+        y = jax.nn.relu(_layer(block["first"], x, stride))
+        shortcut = _layer(block["shortcut"], x, 2) if stride == 2 else x
+        x = jax.nn.relu(_layer(block["second"], y, 1) + shortcut)
+    return jnp.mean(x, (2, 3)) @ parameters["out"]
+
+
+def residual_loss(parameters: Parameters, images: jax.Array, labels: jax.Array) -> jax.Array:
+    """Return the mean cross entropy of ResNet-18's logits for ``images`` against ``labels``."""
+    return _cross_entropy(residual(parameters, images), labels)
 
 
 def transformer_parameters(words: int = 50, width: int = 32, layers: int = 2) -> Parameters:
@@ -88,7 +144,6 @@ def transformer(parameters: Parameters, ids: jax.Array, heads: int = 4) -> jax.A
     return x @ parameters["words"].T
 
 
-def transformer_loss(parameters: Parameters, ids: jax.Array) -> jax.Array:
+def transformer_loss(parameters: Parameters, ids: jax.Array, heads: int = 4) -> jax.Array:
     """Return the mean cross entropy of predicting each token of ``ids`` from its predecessors."""
-    log = jax.nn.log_softmax(transformer(parameters, ids[:-1]))
-    return -jnp.mean(jnp.take_along_axis(log, ids[1:, None], -1))
+    return _cross_entropy(transformer(parameters, ids[:-1], heads), ids[1:])

@@ -8,8 +8,7 @@ A line is printed for each network. For each of the three front ends, the line h
   rounds, each of which runs all three;
 - the largest difference from PyTorch's results, divided by the largest magnitude of these results.
 
-Each front end runs in ``COPIES`` processes, of which only one runs at a time. The speed of a
-process depends on where its data are in memory, which differs between processes.
+Each front end runs in several processes (``interface_lanes``), of which only one runs at a time.
 
 A function that ``torch.compile`` returns spends time in PyTorch before it calls the back end
 (guards, collection of parameters). The line ends with the median of this time, and with the latency
@@ -25,14 +24,13 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import torch
 
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.contender_process import Lane
+from rammer_mlir.benchmarks.frameworks.interface_lanes import InterfaceLanes, ratio
 from rammer_mlir.benchmarks.frameworks.torch_contenders import (
     COMPILE,
     ONNX,
@@ -42,58 +40,27 @@ from rammer_mlir.benchmarks.frameworks.torch_contenders import (
     seconds,
 )  # fmt: skip
 from rammer_mlir.benchmarks.frameworks.torch_networks import NAMES, network
-from rammer_mlir.support.interleaved_timing import take_rounds
-
-COPIES = 5
-"""Number of processes of each front end."""
-
-SECONDS = 60.0
-"""Seconds after which no more rounds begin for a network."""
-
-TIMEOUT = 1200.0
-"""Seconds in which a process must compile its network."""
 
 
 def measure(name: str, threads: int, *, small: bool) -> str:
     """Measure a network with all front ends; return the network's line of the printed results."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+    openings = {way: Opening(way, name, small) for way in WAYS}
+    outside: list[float] = []
+
+    def turn(way: str, lane: Lane) -> list[float]:
+        found = lane.call(seconds)
+        if way == COMPILE:
+            outside.extend(around for _, around in found)
+        return [spent for spent, _ in found]
+
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         with torch.no_grad():
             module, arguments = network(name, small=small)
             torch.onnx.export(module, arguments, path, dynamo=True, verbose=False)
-        lanes: dict[tuple[str, int], Lane] = {}
-        for copy in range(COPIES):
-            for way in WAYS:
-                lane = Lane(f"{name} by {way}", Opening(way, name, small), path, threads, {})
-                lanes[way, copy] = stack.enter_context(lane)
-                lane.open(TIMEOUT)
-        errors = {way: lanes[way, 0].call(error) for way in WAYS}
-        outside: list[float] = []
-
-        def turn(key: tuple[str, int]) -> list[float]:
-            found = lanes[key].call(seconds)
-            if key[0] == COMPILE:
-                outside.extend(around for _, around in found)
-            return [spent for spent, _ in found]
-
-        rounds = take_rounds({key: partial(turn, key) for key in lanes}, SECONDS)
-    return line(name, joined_copies(rounds), errors, statistics.median(outside))
-
-
-def joined_copies(
-    rounds: Mapping[tuple[str, int], Sequence[Sequence[float]]],
-) -> dict[str, list[float]]:
-    """Return the median seconds of each round, over the runs of all processes, by front end.
-
-    ``rounds`` has the seconds of each run, by front end and index of the process, then by round.
-    """
-    return {
-        way: [
-            statistics.median(run for runs in of_copies for run in runs)
-            for of_copies in zip(*(rounds[key] for key in rounds if key[0] == way), strict=True)
-        ]
-        for way in WAYS
-    }
+        with InterfaceLanes(name, openings, path, threads) as lanes:
+            errors, rounds = lanes.each(error), lanes.rounds(turn)
+    return line(name, rounds, errors, statistics.median(outside))
 
 
 def line(
@@ -107,19 +74,14 @@ def line(
         errors: relative errors, by front end.
         outside: seconds that ``torch.compile`` spends outside of the back end.
     """
-
-    def ratio(way: str, without: float = 0.0) -> float:
-        pairs = zip(rounds[way], rounds[ONNX], strict=True)
-        return statistics.median((one - without) / base for one, base in pairs)
-
     parts = [
         f"{way} {statistics.median(rounds[way]) * 1e3:.3f} ms "
-        f"({ratio(way):.2f}, error {errors[way]:.1e})"
+        f"({ratio(rounds[way], rounds[ONNX]):.2f}, error {errors[way]:.1e})"
         for way in WAYS
     ]
     parts.append(
         f"PyTorch before the back end {outside * 1e3:.3f} ms "
-        f"(without it {ratio(COMPILE, outside):.2f})"
+        f"(without it {ratio(rounds[COMPILE], rounds[ONNX], outside):.2f})"
     )
     return f"{name}: {'; '.join(parts)}"
 

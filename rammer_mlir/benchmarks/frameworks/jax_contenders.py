@@ -1,0 +1,165 @@
+"""Compile and time a JAX network, or its gradient, by one interface, in a process of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+
+import rammer_mlir
+import rammer_mlir.jax
+from rammer_mlir.benchmarks.contenders.protocol import Contender
+from rammer_mlir.benchmarks.frameworks import jax_models, jax_networks
+
+RUNS = 5
+"""Number of timed runs of a process in a round."""
+
+ONNX, RAMMER, JAX, GRADIENT, JAX_GRADIENT = WAYS = (
+    "onnx", "rammer_mlir.jax.jit", "jax.jit", "gradient by rammer_mlir.jax.jit",
+    "gradient by jax.jit",
+)  # fmt: skip
+"""The names of the interfaces.
+
+``onnx`` compiles a model in ONNX of the same network. Gradients are those of the loss, with respect
+to all parameters.
+"""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network in JAX with its inputs, and the same network in ONNX.
+
+    Attributes:
+        parameters: the weights.
+        forward: function of the parameters and ``inputs`` that returns the logits.
+        inputs: the inputs.
+        loss: function of the parameters and ``samples`` that returns the loss.
+        samples: inputs with the expected results.
+        model: returns the network in ONNX, whose input is named ``x``.
+    """
+
+    parameters: jax_networks.Parameters
+    forward: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    loss: Callable[..., Any]
+    samples: tuple[Any, ...]
+    model: Callable[[], onnx.ModelProto]
+
+
+def _residual(*, small: bool) -> Network:
+    parameters = jax_networks.residual_parameters(*((8, 2, 10) if small else ()))
+    size = 32 if small else 224
+    images = np.random.default_rng(5).standard_normal((1, 3, size, size)).astype(np.float32)
+    return Network(
+        parameters, jax_networks.residual, (images,), jax_networks.residual_loss,
+        (images, np.array([3], np.int32)), lambda: jax_models.residual_model(parameters, size),
+    )  # fmt: skip
+
+
+def _decoder(*, small: bool) -> Network:
+    words, width, layers, heads, tokens = (50, 32, 2, 4, 8) if small else (50257, 768, 12, 12, 64)
+    parameters = jax_networks.transformer_parameters(words, width, layers)
+    ids = np.random.default_rng(5).integers(0, words, tokens + 1).astype(np.int32)
+    return Network(
+        parameters,
+        lambda given, ids: jax_networks.transformer(given, ids, heads),
+        (ids[:-1],),
+        lambda given, ids: jax_networks.transformer_loss(given, ids, heads),
+        (ids,),
+        lambda: jax_models.transformer_model(parameters, tokens, heads),
+    )
+
+
+NETWORKS: Mapping[str, Callable[..., Network]] = {"resnet18": _residual, "decoder": _decoder}
+"""Functions that make a network, with an argument ``small`` for reduced sizes, by name."""
+
+
+class CompiledFunction:
+    """A function that an interface compiled; it runs in a process of its own."""
+
+    def __init__(self, way: str, name: str, *, small: bool, model: Path, threads: int) -> None:
+        """Compile a network or its gradient.
+
+        Args:
+            way: the interface, one of ``WAYS``.
+            name: the network, a key of ``NETWORKS``.
+            small: whether to take the network's reduced sizes.
+            model: the same network as an ONNX file.
+            threads: number of vEUs; JAX takes all cores that the process may use.
+        """
+        network = NETWORKS[name](small=small)
+        # Functions index the parameters with traced values, which needs arrays of JAX.
+        parameters = jax.tree.map(jnp.asarray, network.parameters)
+        if way in (GRADIENT, JAX_GRADIENT):
+            function, arguments = jax.value_and_grad(network.loss), (parameters, *network.samples)
+        else:
+            arguments = network.inputs
+
+            def function(*inputs: Any) -> Any:
+                return network.forward(parameters, *inputs)
+
+        self._reference = lambda: jax.jit(function)(*arguments)
+        if way == ONNX:
+            made = rammer_mlir.compile(model, num_veus=threads)
+            feeds = dict(zip(made.input_names, arguments, strict=True))
+            self._call: Callable[[], Any] = lambda: list(made.run(feeds).values())
+            return
+        by_jax = way in (JAX, JAX_GRADIENT)
+        compiled = jax.jit(function) if by_jax else rammer_mlir.jax.jit(function, num_veus=threads)
+        self._call = lambda: jax.block_until_ready(compiled(*arguments))
+
+    def run(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """Run once on the network's arguments; return no outputs."""
+        self._call()
+        return {}
+
+    def seconds(self) -> list[float]:
+        """Time ``RUNS`` runs after an untimed run; return the seconds of each."""
+        self._call()
+        found: list[float] = []
+        for _ in range(RUNS):
+            begin = time.perf_counter()
+            self._call()
+            found.append(time.perf_counter() - begin)
+        return found
+
+    def error(self) -> float:
+        """Return the largest relative error of the results against those of ``jax.jit``.
+
+        The error of an array is its largest absolute difference, divided by the largest magnitude
+        of the expected array.
+        """
+        pairs = zip(jax.tree.leaves(self._call()), jax.tree.leaves(self._reference()), strict=True)
+        return max(float(np.abs(one - np.asarray(v)).max() / np.abs(v).max()) for one, v in pairs)
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Compiles a network by an interface; the arguments are those of ``CompiledFunction``."""
+
+    way: str
+    name: str
+    small: bool
+
+    def __call__(self, model: Path, threads: int) -> Contender:
+        """Return the compiled function; ``model`` is the same network as an ONNX file."""
+        return CompiledFunction(
+            self.way, self.name, small=self.small, model=model, threads=threads
+        )  # fmt: skip
+
+
+def seconds(contender: Contender, _: Mapping[str, Any]) -> list[float]:
+    """Return the result of ``CompiledFunction.seconds``; called in the process of a lane."""
+    return cast(CompiledFunction, contender).seconds()
+
+
+def error(contender: Contender, _: Mapping[str, Any]) -> float:
+    """Return the result of ``CompiledFunction.error``; called in the process of a lane."""
+    return cast(CompiledFunction, contender).error()

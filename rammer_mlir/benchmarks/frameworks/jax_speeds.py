@@ -1,0 +1,93 @@
+"""Compare the latencies of networks from ONNX and from JAX, and of their gradients.
+
+Usage: python -m rammer_mlir.benchmarks.frameworks.jax_speeds [NAME ...] [--threads N] [--small]
+
+A line is printed for each network. It has, for a model in ONNX, for ``rammer_mlir.jax.jit`` and for
+``jax.jit``, and for the gradients by the latter two
+- the median latency in milliseconds;
+- the latency divided by that of the model in ONNX, or of the gradient by ``jax.jit``: the median
+  over rounds, each of which runs all;
+- the largest difference from the results of ``jax.jit``, divided by the largest magnitude of these.
+
+Weights are constants of the networks, and arguments of the gradients. Each interface runs in
+several processes (``interface_lanes``), of which only one runs at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnx
+
+from rammer_mlir.benchmarks.command import one_line_errors
+from rammer_mlir.benchmarks.contender_process import Lane
+from rammer_mlir.benchmarks.frameworks.interface_lanes import InterfaceLanes, ratio
+from rammer_mlir.benchmarks.frameworks.jax_contenders import (
+    GRADIENT,
+    JAX_GRADIENT,
+    NETWORKS,
+    ONNX,
+    WAYS,
+    Opening,
+    error,
+    seconds,
+)  # fmt: skip
+
+
+def measure(name: str, threads: int, *, small: bool) -> str:
+    """Measure a network by all interfaces; return the network's line of the printed results."""
+    openings = {way: Opening(way, name, small) for way in WAYS}
+
+    def turn(_: str, lane: Lane) -> list[float]:
+        return lane.call(seconds)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(NETWORKS[name](small=small).model(), path)
+        with InterfaceLanes(name, openings, path, threads) as lanes:
+            errors, rounds = lanes.each(error), lanes.rounds(turn)
+    return line(name, rounds, errors)
+
+
+def line(name: str, rounds: Mapping[str, Sequence[float]], errors: Mapping[str, float]) -> str:
+    """Return a line of text with a network's latencies and errors.
+
+    Args:
+        name: the network.
+        rounds: seconds in each round, by interface.
+        errors: relative errors, by interface.
+    """
+    parts: list[str] = []
+    for way, times in rounds.items():
+        base = rounds[JAX_GRADIENT if way in (GRADIENT, JAX_GRADIENT) else ONNX]
+        ms = statistics.median(times) * 1e3
+        parts.append(f"{way} {ms:.3f} ms ({ratio(times, base):.2f}, error {errors[way]:.1e})")
+    return f"{name}: {'; '.join(parts)}"
+
+
+@one_line_errors
+def main() -> int:
+    """Measure the latencies of the networks, and print a line for each; return 0."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", default=list(NETWORKS), metavar="NAME")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), metavar="N")
+    parser.add_argument("--small", action="store_true", help="reduced sizes")
+    given = parser.parse_args()
+    for name in given.names:
+        if name not in NETWORKS:
+            parser.error(f"unknown network {name!r}; choose from {', '.join(NETWORKS)}")
+    for name in given.names:
+        print(measure(name, given.threads, small=given.small), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
