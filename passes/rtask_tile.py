@@ -13,7 +13,7 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Form, OperationError, Pass, check_least
 from rammer_mlir.passes.ir.entry import functions, is_private, symbol_name
 from rammer_mlir.passes.ir.kernels import MATRIX_ELEMENT, describe_kernel
-from rammer_mlir.passes.tiling.builder import build_tiled, build_whole
+from rammer_mlir.passes.tiling.builder import build_tiled
 from rammer_mlir.passes.tiling.choice import Aim, LoopLimit, TileCost, Tiling, aims, choose
 from rammer_mlir.passes.tiling.device_tiles import tiles_for
 from rammer_mlir.passes.tiling.generated import generated_kernel, scratch_of
@@ -35,6 +35,7 @@ from rammer_mlir.passes.tiling.sizes import (
     check_tensor_sizes,
 )
 from rammer_mlir.passes.tiling.tile_search import search_tiling
+from rammer_mlir.passes.tiling.whole import build_whole
 from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 

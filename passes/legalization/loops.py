@@ -20,17 +20,27 @@ _MOST_STEPS = 64
 _MOST_OPERATIONS = 2048
 """Maximum number of operations that unrolling a loop may make."""
 
+STAYS_SEQUENTIAL = "rtask.stays_sequential"
+"""Unit attribute of loops that ``unroll_loops`` must not unroll, whatever their trip counts.
+
+Each iteration changes a few elements of a large tensor, which separate rOperators would copy.
+"""
+
 
 def unroll_loops(module: ir.Module) -> None:
     """Unroll ``scf.for`` loops with small constant trip counts, outer loops first.
 
-    A loop is unrolled if it has at most 64 iterations and unrolling makes at most 2048 operations.
+    A loop is unrolled if it has at most 64 iterations and unrolling makes at most 2048 operations,
+    unless it has the attribute ``STAYS_SEQUENTIAL``, which is removed.
     """
     while True:
         found = [op for op in operations_named(module.operation, "scf.for") if _is_short(op)]
         if not found:
-            return
+            break
         _unroll(found[0])
+    for op in operations_named(module.operation, "scf.for"):
+        if STAYS_SEQUENTIAL in op.attributes:
+            del op.attributes[STAYS_SEQUENTIAL]
 
 
 def _range(op: ir.Operation) -> range | None:
@@ -43,7 +53,7 @@ def _range(op: ir.Operation) -> range | None:
 
 def _is_short(op: ir.Operation) -> bool:
     steps = _range(op)
-    if steps is None or len(steps) > _MOST_STEPS:
+    if steps is None or len(steps) > _MOST_STEPS or STAYS_SEQUENTIAL in op.attributes:
         return False
     return len(steps) * len(nested_operations(op)) <= _MOST_OPERATIONS
 

@@ -12,6 +12,7 @@ from rammer_mlir.passes.ir.entry import functions, is_private
 from rammer_mlir.passes.ir.structured import Structured
 from rammer_mlir.passes.ir.traversal import nested_operations
 from rammer_mlir.passes.legalization.sequential import (
+    ALLOCATION,
     CONTROL_FLOW,
     MATERIALIZE,
     REGION,
@@ -38,7 +39,7 @@ _SEQUENTIAL_OPERATIONS = frozenset(
     {
         *(_TENSOR_OPERATIONS - {"tensor.concat", REGION}), *_BODY_OPERATIONS, *CONTROL_FLOW,
         "scf.yield", "scf.condition", "tensor.insert", "tensor.from_elements", "tensor.splat",
-        "tensor.generate", "tensor.dim", MATERIALIZE,
+        "tensor.generate", "tensor.dim", ALLOCATION, MATERIALIZE,
     }
 )  # fmt: skip
 """Operations that may stand in a loop or branch that a single rTask executes."""

@@ -2,18 +2,21 @@
 
 Specifications: https://openxla.org/stablehlo/spec#scatter, and the operation ``scatter`` of
 torch-mlir's dialect TMTensor. Elements are computed independently, at the cost of testing every
-scatter index for each element.
+scatter index for each element. Scatters of few updates into many elements, such as the gradient of
+an embedding, would test too many; a sequential loop over the updates computes these instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
-from rammer_mlir.bindings import arith, ir, linalg, stablehlo, tensor
+from rammer_mlir.bindings import arith, ir, linalg, scf, stablehlo, tensor
 from rammer_mlir.passes.ir.generics import generic
 from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import all_of, cloned_body, index, to_index
+from rammer_mlir.passes.legalization.loops import STAYS_SEQUENTIAL
 from rammer_mlir.passes.legalization.static_results import take_static_operands
 
 _Combine = Callable[[ir.Value, ir.Value], ir.Value]
@@ -27,6 +30,19 @@ _COMBINED: dict[str, tuple[_Combine, _Combine]] = {
 """The functions that combine an update with an element, for floats and for integers.
 
 The key is the operation in the scatter's body.
+"""
+
+_MOST_TESTS = 1 << 26
+"""Maximum number of tests, of a scatter index for an element, in a reduction with few updates.
+
+They take some ten milliseconds on a core.
+"""
+
+_TESTS_PER_UPDATE = 1 << 8
+"""Number of tests from which on sequentially combining an update takes less time.
+
+A vectorized test takes some tenths of a nanosecond; an update in a loop takes a few nanoseconds on
+a CPU, and up to a microsecond on a GPU.
 """
 
 
@@ -47,12 +63,12 @@ def lower_scatters(module: ir.Module) -> None:
             kind = op.results[0].type
             for number, value in enumerate(list(op.operands)):
                 op.operands[number] = _viewed(value, _signless(value.type))
-            reduced = _reduction(list(op.operands), _numbers(op), combine)
-            replace(op, [_viewed(reduced, kind)])
+            lowered = _lowered(list(op.operands), _numbers(op), combine)
+            replace(op, [_viewed(lowered, kind)])
 
 
 def torch_scatter(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value] | None:
-    """Emit the reduction that replaces a ``tm_tensor.scatter``, and return its result.
+    """Emit the operation that replaces a ``tm_tensor.scatter``, and return its result.
 
     The scatter's body, which combines an update with an element, may be any function; updates are
     combined in their order. Updates with indices out of range are ignored. Return None if a
@@ -74,7 +90,7 @@ def torch_scatter(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Val
     def combine(current: ir.Value, update: ir.Value) -> ir.Value:
         return cloned_body(block, [update, current])
 
-    return [_reduction([original, indices, updates], numbers, combine)]
+    return [_lowered([original, indices, updates], numbers, combine)]
 
 
 def _signless(kind: ir.Type) -> ir.Type:
@@ -155,6 +171,50 @@ def _numbers(op: ir.Operation) -> _Numbers:
     )
 
 
+def _lowered(operands: Sequence[ir.Value], numbers: _Numbers, combine: _Combine) -> ir.Value:
+    """Emit a reduction, or loops over the updates where a reduction would take too long.
+
+    Return the result; the arguments are those of ``_reduction``.
+    """
+    shape, _, update_shape = (ir.RankedTensorType(value.type).shape for value in operands)
+    each = [n for dim, n in enumerate(update_shape) if dim not in numbers.update_window_dims]
+    tests = prod(shape) * prod(each)
+    if tests > max(_MOST_TESTS, _TESTS_PER_UPDATE * prod(update_shape)):
+        return _loops(operands, numbers, combine, [])
+    return _reduction(operands, numbers, combine)
+
+
+def _loops(
+    operands: Sequence[ir.Value],
+    numbers: _Numbers,
+    combine: _Combine,
+    counters: Sequence[ir.Value],
+) -> ir.Value:
+    """Emit loops over all updates, which combine each update with its element; return the result.
+
+    Each call emits one loop and calls itself for the next inner loop.
+
+    Args:
+        operands: the tensor to update, the scatter indices and the updates, of static shapes.
+        numbers: the dimension numbers of the scatter.
+        combine: emits the combination of an element with an update.
+        counters: the induction variables of the outer loops that are already emitted.
+    """
+    operand, indices, updates = operands
+    shape = ir.RankedTensorType(updates.type).shape
+    if len(counters) == len(shape):
+        return _Update(indices, updates, numbers, counters).combined(operand, combine)
+    loop = scf.ForOp(index(0), index(shape[len(counters)]), index(1), [operand])
+    loop.operation.attributes[STAYS_SEQUENTIAL] = ir.UnitAttr.get()
+    with ir.InsertionPoint(loop.body):
+        (state,) = loop.inner_iter_args
+        inner = _loops(
+            [state, indices, updates], numbers, combine, [*counters, loop.induction_variable]
+        )
+        scf.YieldOp([inner])
+    return loop.results[0]
+
+
 def _reduction(operands: Sequence[ir.Value], numbers: _Numbers, combine: _Combine) -> ir.Value:
     """Emit loops over the elements of the result, with a reduction over all scatter indices.
 
@@ -181,7 +241,7 @@ def _reduction(operands: Sequence[ir.Value], numbers: _Numbers, combine: _Combin
     loop = generic([extents], operand, maps, parallel)
     block = loop.regions[0].blocks.append(element, element)
     with ir.InsertionPoint(block):
-        found = _Element(indices, updates, numbers, scatter_dims, rank)
+        found = _Element(_Windows(indices, numbers, rank), updates, scatter_dims)
         _, current = block.arguments
         is_hit, update = found.update()
         linalg.YieldOp([arith.select(is_hit, combine(current, update), current)])
@@ -189,54 +249,20 @@ def _reduction(operands: Sequence[ir.Value], numbers: _Numbers, combine: _Combin
 
 
 @dataclass(frozen=True)
-class _Element:
-    """Emits the body of the loops over all result elements and all scatter indices.
+class _Windows:
+    """Emits the places of the windows of elements that updates are scattered to.
 
     Attributes:
         indices: the tensor of scatter indices.
-        updates: the tensor of updates.
         numbers: the dimension numbers of the scatter.
-        scatter_dims: the dimensions of ``updates`` along which the scatter index varies.
         rank: the rank of the result.
     """
 
     indices: ir.Value
-    updates: ir.Value
     numbers: _Numbers
-    scatter_dims: Sequence[int]
     rank: int
 
-    def update(self) -> tuple[ir.Value, ir.Value]:
-        """Emit the test and the read of an update, for a result element and a scatter index.
-
-        Both belong to the current iteration of the loops. Return two values: whether the scatter
-        index has an update for the element, and this update. If the test is false, the update is
-        arbitrary.
-        """
-        own = [linalg.IndexOp(n).result for n in range(self.rank)]
-        scatter = [linalg.IndexOp(self.rank + n).result for n in range(len(self.scatter_dims))]
-        starts = self._starts(scatter)
-        windows = self._windows()
-        shape = list(ir.RankedTensorType(self.updates.type).shape)
-        places: dict[int, ir.Value] = dict(zip(self.scatter_dims, scatter, strict=True))
-        conditions: list[ir.Value] = []
-        for dimension, at in enumerate(own):
-            start = starts.get(dimension)
-            offset = at if start is None else arith.subi(at, start)
-            if dimension not in windows:
-                conditions.append(arith.cmpi(arith.CmpIPredicate.eq, offset, index(0)))
-                continue
-            window = windows[dimension]
-            low = arith.cmpi(arith.CmpIPredicate.sge, offset, index(0))
-            high = arith.cmpi(arith.CmpIPredicate.slt, offset, index(shape[window]))
-            is_inside = arith.andi(low, high)
-            conditions.append(is_inside)
-            # The update is read even on a miss: clamp its index into bounds.
-            places[window] = arith.select(is_inside, offset, index(0))
-        read = tensor.ExtractOp(self.updates, [places[n] for n in range(len(shape))]).result
-        return all_of(conditions) if conditions else _true(), read
-
-    def _starts(self, scatter: Sequence[ir.Value]) -> dict[int, ir.Value]:
+    def starts(self, scatter: Sequence[ir.Value]) -> dict[int, ir.Value]:
         """Emit the indices at which an update's window starts, one per dimension of the operand.
 
         Return them by dimension; a dimension without a key starts at 0. ``scatter`` has the values
@@ -256,15 +282,114 @@ class _Element:
         pairs = zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
         return starts | {dimension: places[at] for dimension, at in pairs}
 
-    def _windows(self) -> dict[int, int]:
-        """Return a map from dimensions of the operand to window dimensions of ``updates``.
+    def dimensions(self) -> dict[int, int]:
+        """Return a map from dimensions of the operand to window dimensions of the updates.
 
-        Dimensions of the operand without a window dimension in ``updates`` have no key.
+        Dimensions of the operand without a window dimension in the updates have no key.
         """
         numbers = self.numbers
         without = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
         kept = [n for n in range(self.rank) if n not in without]
         return dict(zip(kept, numbers.update_window_dims, strict=True))
+
+
+@dataclass(frozen=True)
+class _Element:
+    """Emits the body of the loops over all result elements and all scatter indices.
+
+    Attributes:
+        windows: the windows of the updates.
+        updates: the tensor of updates.
+        scatter_dims: the dimensions of ``updates`` along which the scatter index varies.
+    """
+
+    windows: _Windows
+    updates: ir.Value
+    scatter_dims: Sequence[int]
+
+    def update(self) -> tuple[ir.Value, ir.Value]:
+        """Emit the test and the read of an update, for a result element and a scatter index.
+
+        Both belong to the current iteration of the loops. Return two values: whether the scatter
+        index has an update for the element, and this update. If the test is false, the update is
+        arbitrary.
+        """
+        rank = self.windows.rank
+        own = [linalg.IndexOp(n).result for n in range(rank)]
+        scatter = [linalg.IndexOp(rank + n).result for n in range(len(self.scatter_dims))]
+        starts = self.windows.starts(scatter)
+        windows = self.windows.dimensions()
+        shape = list(ir.RankedTensorType(self.updates.type).shape)
+        places: dict[int, ir.Value] = dict(zip(self.scatter_dims, scatter, strict=True))
+        conditions: list[ir.Value] = []
+        for dimension, at in enumerate(own):
+            start = starts.get(dimension)
+            offset = at if start is None else arith.subi(at, start)
+            if dimension not in windows:
+                conditions.append(arith.cmpi(arith.CmpIPredicate.eq, offset, index(0)))
+                continue
+            window = windows[dimension]
+            is_inside = _is_inside(offset, shape[window])
+            conditions.append(is_inside)
+            # The update is read even on a miss: clamp its index into bounds.
+            places[window] = arith.select(is_inside, offset, index(0))
+        read = tensor.ExtractOp(self.updates, [places[n] for n in range(len(shape))]).result
+        return all_of(conditions) if conditions else _true(), read
+
+
+@dataclass(frozen=True)
+class _Update:
+    """Emits the body of the loops over all updates.
+
+    Attributes:
+        indices: the tensor of scatter indices.
+        updates: the tensor of updates.
+        numbers: the dimension numbers of the scatter.
+        counters: the induction variables of the loops, one per dimension of ``updates``.
+    """
+
+    indices: ir.Value
+    updates: ir.Value
+    numbers: _Numbers
+    counters: Sequence[ir.Value]
+
+    def combined(self, operand: ir.Value, combine: _Combine) -> ir.Value:
+        """Emit the combination of the current update with its element of ``operand``.
+
+        Return ``operand`` with this element replaced. Updates outside of ``operand`` change
+        nothing.
+        """
+        places, conditions = list[ir.Value](), list[ir.Value]()
+        for place, size in self._places(list(ir.RankedTensorType(operand.type).shape)):
+            conditions.append(_is_inside(place, size))
+            # The element is read even if the update is ignored: clamp its index into bounds.
+            places.append(arith.select(conditions[-1], place, index(0)))
+        current = tensor.ExtractOp(operand, places).result
+        update = tensor.ExtractOp(self.updates, list(self.counters)).result
+        is_used = all_of(conditions) if conditions else _true()
+        value = arith.select(is_used, combine(current, update), current)
+        return tensor.InsertOp(value, operand, places).result
+
+    def _places(self, shape: Sequence[int]) -> list[tuple[ir.Value, int]]:
+        """Emit the element's index along each dimension; return pairs of index and size."""
+        found = _Windows(self.indices, self.numbers, len(shape))
+        inside = self.numbers.update_window_dims
+        starts = found.starts([c for n, c in enumerate(self.counters) if n not in inside])
+        windows = found.dimensions()
+        places: list[tuple[ir.Value, int]] = []
+        for dimension, size in enumerate(shape):
+            parts = [starts[dimension]] if dimension in starts else []
+            parts += [self.counters[windows[dimension]]] if dimension in windows else []
+            place = arith.addi(*parts) if len(parts) == 2 else (*parts, index(0))[0]
+            places.append((place, size))
+        return places
+
+
+def _is_inside(place: ir.Value, size: int) -> ir.Value:
+    """Emit whether an index is at least 0 and below ``size``."""
+    low = arith.cmpi(arith.CmpIPredicate.sge, place, index(0))
+    high = arith.cmpi(arith.CmpIPredicate.slt, place, index(size))
+    return arith.andi(low, high)
 
 
 def _true() -> ir.Value:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rammer_mlir.bindings import bufferization, ir, scf, tensor
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
+from rammer_mlir.passes.ir.loop_states import initial_operand
 from rammer_mlir.passes.ir.structured import captured_values
 from rammer_mlir.passes.ir.traversal import constant_integer, nested_operations, operations_named
 
@@ -15,8 +16,14 @@ REGION = "scf.execute_region"
 
 CONTROL_FLOW = ("scf.for", "scf.while", "scf.if", "scf.index_switch")
 
+_INSERTIONS = ("tensor.insert", "tensor.insert_slice")
+"""Operations that change a part of their second operand."""
+
 MATERIALIZE = "bufferization.materialize_in_destination"
 """The operation that keeps the state of a loop in a fixed buffer."""
+
+ALLOCATION = "bufferization.alloc_tensor"
+"""The operation that copies a state of a loop before another one gets its value."""
 
 
 def is_control_flow(op: ir.OpView) -> bool:
@@ -64,13 +71,59 @@ def keep_states_in_place(root: ir.Operation) -> None:
 
 
 def _keep(block: ir.Block, states: Sequence[ir.Value], *, skipped: int) -> None:
+    """Copy the values that a block yields into the buffers of the states.
+
+    Values that are, or are made in, the buffer of another state are copied twice: first out of this
+    buffer, before any state changes.
+
+    Args:
+        block: the block of a loop.
+        states: the values that the loop carries, arguments of the block.
+        skipped: number of operands of the block's terminator before the first state.
+    """
     last = list(block.operations)[-1].operation
-    for number, state in enumerate(states):
-        value = last.operands[number + skipped]
-        if isinstance(state.type, ir.RankedTensorType) and value != state:
-            with ir.InsertionPoint(last), last.location:
-                kept = bufferization.MaterializeInDestinationOp(state.type, value, state)
-            last.operands[number + skipped] = kept.operation.results[0]
+    others = {state for state in states if isinstance(state.type, ir.RankedTensorType)}
+    with ir.InsertionPoint(last), last.location:
+        for number, state in enumerate(states):
+            value = last.operands[number + skipped]
+            if state in others and _buffer_of(value) in others - {state}:
+                copied = bufferization.AllocTensorOp(state.type, [], copy=value)
+                last.operands[number + skipped] = copied.result
+        for number, state in enumerate(states):
+            value = last.operands[number + skipped]
+            if state in others and not _is_state_of(value, state):
+                last.operands[number + skipped] = _copy(value, state)
+
+
+def _copy(value: ir.Value, place: ir.Value) -> ir.Value:
+    made = bufferization.MaterializeInDestinationOp(place.type, value, place)
+    return made.operation.results[0]
+
+
+def _buffer_of(value: ir.Value) -> ir.Value:
+    """Return the value in whose buffer insertions and loops make ``value``; else ``value``."""
+    while True:
+        number = initial_operand(value)
+        owner = value.owner
+        if number is None and not isinstance(owner, ir.Block) and owner.name in _INSERTIONS:
+            number = 1
+        if number is None:
+            return value
+        value = owner.operands[number]
+
+
+def _is_state_of(value: ir.Value, state: ir.Value) -> bool:
+    """Whether ``value`` is ``state`` itself, or the result of loops that began with ``state``.
+
+    Such a loop updates the buffer of ``state``. A copy of its result into this buffer would make
+    MLIR's bufferization refuse nested loops, as a conflict of reads and writes.
+    """
+    while value != state:
+        number = initial_operand(value)
+        if number is None:
+            return False
+        value = value.owner.operands[number]
+    return True
 
 
 def loop_problems(root: ir.Operation) -> list[OperationError]:

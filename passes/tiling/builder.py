@@ -6,13 +6,10 @@ from collections.abc import Sequence
 
 from rammer_mlir.bindings import affine, arith, bufferization, func, ir, tensor
 from rammer_mlir.passes.ir.boxes import Span, linear_form, panel_index, panel_number
-from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
+from rammer_mlir.passes.ir.cloning import clone_into
 from rammer_mlir.passes.ir.gathers import gathers_of
 from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
 from rammer_mlir.passes.tiling.kernel import Computation, TiledDomain
-
-_NUM_BOUNDS = 3
-"""The number of operands of ``scf.for`` before its initial values: the bounds and the step."""
 
 Size = int | ir.Value
 """A static offset or size, or an index value if it depends on the rTask id."""
@@ -26,50 +23,8 @@ def build_tiled(computation: Computation, domain: TiledDomain, name: str) -> ir.
     return _TileBuilder(computation, domain).build(name)
 
 
-def build_whole(computation: Computation, name: str) -> ir.OpView:
-    """Emit and return the function ``name`` of an rKernel that has only one rTask.
-
-    The function performs the whole computation and copies the results into the outputs. Exception:
-    an ``scf.for`` that updates a tensor element by element, beginning with an input of the
-    function, updates a copy of the input that is made in the output.
-    """
-    function, block = _declare(computation, name)
-    ip = ir.InsertionPoint(block)
-    inputs, outputs = _arguments(computation, block)
-    mapping: ValueMap = dict(zip(computation.block.arguments, inputs, strict=True))
-    for op in computation.operations:
-        clone_into(op, mapping, ip)
-    with ip, ir.Location.unknown():
-        results = [
-            mapping[value]
-            if _is_updated_in_place(out, mapping[value])
-            else _copy(mapping[value], out)
-            for value, out in zip(computation.returned, outputs, strict=True)
-        ]
-        func.ReturnOp(results)
-    return function
-
-
-def _is_updated_in_place(out: ir.Value, value: ir.Value) -> bool:
-    """Let the loop that computes ``value`` work in ``out``; return whether that is possible.
-
-    The loop must be an ``scf.for`` that carries a tensor, with an argument of the function as the
-    initial value. A copy of this argument in ``out`` becomes the initial value. Return False, and
-    change nothing, if no such loop computes ``value``, or if the argument is ``out`` itself.
-    """
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "scf.for":
-        return False
-    number = _NUM_BOUNDS + ir.OpResult(value).result_number
-    start = owner.operands[number]
-    if not isinstance(start.owner, ir.Block) or start == out:
-        return False
-    with ir.InsertionPoint(owner):
-        owner.operands[number] = _copy(start, out)
-    return True
-
-
-def _declare(computation: Computation, name: str) -> tuple[ir.OpView, ir.Block]:
+def declare(computation: Computation, name: str) -> tuple[ir.OpView, ir.Block]:
+    """Emit the function ``name`` of an rKernel with an empty block; return both."""
     inputs = [argument.type for argument in computation.block.arguments]
     outputs = [value.type for value in computation.returned]
     kind = ir.FunctionType.get([ir.IndexType.get(), *inputs, *outputs], outputs)
@@ -79,13 +34,14 @@ def _declare(computation: Computation, name: str) -> tuple[ir.OpView, ir.Block]:
     return function, block
 
 
-def _arguments(computation: Computation, block: ir.Block) -> tuple[list[ir.Value], list[ir.Value]]:
+def arguments(computation: Computation, block: ir.Block) -> tuple[list[ir.Value], list[ir.Value]]:
+    """Return the arguments of an rKernel's function for inputs and for outputs, without the id."""
     arguments: list[ir.Value] = list(block.arguments[1:])
     num_inputs = len(list(computation.block.arguments))
     return arguments[:num_inputs], arguments[num_inputs:]
 
 
-def _copy(value: ir.Value, out: ir.Value) -> ir.Value:
+def copy_into(value: ir.Value, out: ir.Value) -> ir.Value:
     """Emit and return a copy of ``value`` into ``out`` that canonicalization does not remove."""
     return bufferization.MaterializeInDestinationOp(out.type, value, out).result
 
@@ -100,8 +56,8 @@ class _TileBuilder:
         self._offsets: dict[str, ir.Value] = {}
 
     def build(self, name: str) -> ir.OpView:
-        function, block = _declare(self._computation, name)
-        inputs, outputs = _arguments(self._computation, block)
+        function, block = declare(self._computation, name)
+        inputs, outputs = arguments(self._computation, block)
         self._mapping.update(zip(self._computation.block.arguments, inputs, strict=True))
         self._outputs.update(zip(self._computation.returned, outputs, strict=True))
         ip = ir.InsertionPoint(block)
@@ -229,7 +185,7 @@ class _TileBuilder:
             return self._destination(op, result) if source is None else self._mapping[source]
         number = self._index[op.op.operation]
         initial = self._operand(op.maps[len(op.inputs) + result], number, value)
-        return _copy(initial, self._destination(op, result))
+        return copy_into(initial, self._destination(op, result))
 
     def _rename_captures(self, copy: ir.Operation) -> None:
         for inner in copy.regions[0].blocks[0].operations:

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 import rammer_mlir
 from rammer_mlir.errors import RammerError
+from rammer_mlir.passes.legalization import scatters
 
 Array = NDArray[Any]
 
@@ -114,6 +115,7 @@ BODIES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.parametrize("is_loop", [False, True], ids=["reduction", "loop"])
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize(
     ("shape", "updates", "dims"),
@@ -128,8 +130,17 @@ BODIES: dict[str, Callable[[Any, Any], Any]] = {
     ],
 )
 def test_scatter(
-    shape: tuple[int, ...], updates: tuple[int, ...], dims: tuple[int, ...], body: str
+    shape: tuple[int, ...],
+    updates: tuple[int, ...],
+    dims: tuple[int, ...],
+    body: str,
+    is_loop: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Both ways to compute a scatter are right, with repeated indices and indices out of range."""
+    if is_loop:
+        monkeypatch.setattr(scatters, "_MOST_TESTS", 0)
+        monkeypatch.setattr(scatters, "_TESTS_PER_UPDATE", 0)
     random = np.random.default_rng(0)
     t = random.integers(-9, 9, shape).astype(np.int32)
     u = random.integers(-9, 9, updates).astype(np.int32)

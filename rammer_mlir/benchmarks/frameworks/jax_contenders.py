@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -81,6 +82,15 @@ NETWORKS: Mapping[str, Callable[..., Network]] = {"resnet18": _residual, "decode
 """Functions that make a network, with an argument ``small`` for reduced sizes, by name."""
 
 
+def _function(network: Network, way: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Return the function that an interface compiles, and its arguments."""
+    # Functions index the parameters with traced values, which needs arrays of JAX.
+    parameters = jax.tree.map(jnp.asarray, network.parameters)
+    if way in (GRADIENT, JAX_GRADIENT):
+        return jax.value_and_grad(network.loss), (parameters, *network.samples)
+    return functools.partial(network.forward, parameters), network.inputs
+
+
 class CompiledFunction:
     """A function that an interface compiled; it runs in a process of its own."""
 
@@ -94,25 +104,18 @@ class CompiledFunction:
             model: the same network as an ONNX file.
             threads: number of vEUs; JAX takes all cores that the process may use.
         """
-        network = NETWORKS[name](small=small)
-        # Functions index the parameters with traced values, which needs arrays of JAX.
-        parameters = jax.tree.map(jnp.asarray, network.parameters)
-        if way in (GRADIENT, JAX_GRADIENT):
-            function, arguments = jax.value_and_grad(network.loss), (parameters, *network.samples)
-        else:
-            arguments = network.inputs
-
-            def function(*inputs: Any) -> Any:
-                return network.forward(parameters, *inputs)
-
+        function, arguments = _function(NETWORKS[name](small=small), way)
         self._reference = lambda: jax.jit(function)(*arguments)
         if way == ONNX:
             made = rammer_mlir.compile(model, num_veus=threads)
             feeds = dict(zip(made.input_names, arguments, strict=True))
             self._call: Callable[[], Any] = lambda: list(made.run(feeds).values())
             return
-        by_jax = way in (JAX, JAX_GRADIENT)
-        compiled = jax.jit(function) if by_jax else rammer_mlir.jax.jit(function, num_veus=threads)
+        compiled = (
+            jax.jit(function)
+            if way in (JAX, JAX_GRADIENT)
+            else rammer_mlir.jax.jit(function, num_veus=threads)
+        )
         self._call = lambda: jax.block_until_ready(compiled(*arguments))
 
     def run(self, _: Mapping[str, Any]) -> dict[str, Any]:

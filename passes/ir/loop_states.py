@@ -1,0 +1,23 @@
+"""Finds the initial values of loops that carry values from iteration to iteration."""
+
+from __future__ import annotations
+
+from rammer_mlir.bindings import ir
+
+_FIRST = {"scf.for": 3, "scf.while": 0}
+"""The index of a loop's first initial value among its operands, by the loop's name.
+
+The first operands of ``scf.for`` are the bounds and the step.
+"""
+
+
+def initial_operand(value: ir.Value) -> int | None:
+    """Return the index of the operand of a loop that gives the initial value of a result.
+
+    Return None if ``value`` is not the result of an ``scf.for``, or of an ``scf.while`` whose
+    results are its states.
+    """
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name not in _FIRST:
+        return None
+    return _FIRST[owner.name] + ir.OpResult(value).result_number
