@@ -11,8 +11,8 @@ The first operands of ``scf.for`` are the bounds and the step.
 """
 
 
-def initial_operand(value: ir.Value) -> int | None:
-    """Return the index of the operand of a loop that gives the initial value of a result.
+def initial_operand(value: ir.Value) -> tuple[ir.Operation, int] | None:
+    """Return the loop that computes ``value``, and the index of the operand with its initial value.
 
     Return None if ``value`` is not the result of an ``scf.for``, or of an ``scf.while`` whose
     results are its states.
@@ -20,4 +20,4 @@ def initial_operand(value: ir.Value) -> int | None:
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name not in _FIRST:
         return None
-    return _FIRST[owner.name] + ir.OpResult(value).result_number
+    return owner.operation, _FIRST[owner.name] + ir.OpResult(value).result_number

@@ -103,13 +103,14 @@ def _copy(value: ir.Value, place: ir.Value) -> ir.Value:
 def _buffer_of(value: ir.Value) -> ir.Value:
     """Return the value in whose buffer insertions and loops make ``value``; else ``value``."""
     while True:
-        number = initial_operand(value)
         owner = value.owner
-        if number is None and not isinstance(owner, ir.Block) and owner.name in _INSERTIONS:
-            number = 1
-        if number is None:
+        if found := initial_operand(value):
+            loop, number = found
+            value = loop.operands[number]
+        elif not isinstance(owner, ir.Block) and owner.name in _INSERTIONS:
+            value = owner.operands[1]
+        else:
             return value
-        value = owner.operands[number]
 
 
 def _is_state_of(value: ir.Value, state: ir.Value) -> bool:
@@ -119,10 +120,11 @@ def _is_state_of(value: ir.Value, state: ir.Value) -> bool:
     MLIR's bufferization refuse nested loops, as a conflict of reads and writes.
     """
     while value != state:
-        number = initial_operand(value)
-        if number is None:
+        found = initial_operand(value)
+        if found is None:
             return False
-        value = value.owner.operands[number]
+        loop, number = found
+        value = loop.operands[number]
     return True
 
 

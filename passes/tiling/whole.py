@@ -59,16 +59,16 @@ def _is_updated_in_place(out: ir.Value, value: ir.Value) -> bool:
     be the result of a linalg operation that writes a new tensor for this loop alone, and then
     writes ``out`` instead. Return False, and change nothing, otherwise.
     """
-    number = initial_operand(value)
-    if number is None:
+    found = initial_operand(value)
+    if found is None:
         return False
-    owner = value.owner
-    start = owner.operands[number]
+    loop, number = found
+    start = loop.operands[number]
     if isinstance(start.owner, ir.Block):
         if start == out:
             return False
-        with ir.InsertionPoint(owner):
-            owner.operands[number] = copy_into(start, out)
+        with ir.InsertionPoint(loop):
+            loop.operands[number] = copy_into(start, out)
         return True
     return _is_written_to(out, start)
 
@@ -78,7 +78,8 @@ def _is_written_to(out: ir.Value, start: ir.Value) -> bool:
 
     ``start`` is the operation's result, which a loop alone may use.
     """
-    owner = start.owner
+    assert not isinstance(start.owner, ir.Block), "arguments are no results"
+    owner = start.owner.operation
     if not is_generic(owner.opview) or len(list(start.uses)) != 1:
         return False
     target = len(owner.operands) - len(owner.results) + ir.OpResult(start).result_number
