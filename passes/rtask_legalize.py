@@ -11,6 +11,7 @@ from rammer_mlir.passes.ir.entry import functions, is_private
 from rammer_mlir.passes.legalization.aggregates import decompose_aggregates
 from rammer_mlir.passes.legalization.assertions import assume_assertions
 from rammer_mlir.passes.legalization.bodies import select_in_bodies
+from rammer_mlir.passes.legalization.broadcasts import fold_broadcasts
 from rammer_mlir.passes.legalization.complex_numbers import lower_complex
 from rammer_mlir.passes.legalization.destinations import lower_destinations
 from rammer_mlir.passes.legalization.dimension_sizes import lower_dimension_sizes
@@ -25,6 +26,7 @@ from rammer_mlir.passes.legalization.front_ends import (
     structure_control_flow,
 )
 from rammer_mlir.passes.legalization.in_place import read_destinations
+from rammer_mlir.passes.legalization.loop_order import order_loops
 from rammer_mlir.passes.legalization.loops import lower_stablehlo_control_flow, unroll_loops
 from rammer_mlir.passes.legalization.narrow_floats import compute_in_f32, expand_conversions
 from rammer_mlir.passes.legalization.normalizations import lower_normalizations
@@ -91,6 +93,7 @@ class Legalize(Pass):
         lower_tm_tensor(module)
         lower_stablehlo_control_flow(module)
         lower_stablehlo(module)
+        order_loops(module)
         lower_tosa(module)
         lower_affine_control_flow(module)
         lower_destinations(module)
@@ -125,5 +128,6 @@ class Legalize(Pass):
                 store_elements(function)
         expand_conversions(module)
         lower_complex(module)
+        fold_broadcasts(module)
         run(module, *_SIMPLIFIED)
         check_legal(module)

@@ -256,3 +256,58 @@ func.func @in_place(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
   } -> tensor<4x8xf32>
   return %r : tensor<4x8xf32>
 }
+
+// -----
+
+// The loops of a convolution are in the order of linalg's named operations.
+// CHECK-DAG: #[[IMAGE:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d4, d2 + d5, d3 + d6)>
+// CHECK-DAG: #[[WEIGHTS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d4, d5, d6)>
+// CHECK-DAG: #[[RESULT:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3)>
+// CHECK-LABEL: func.func @convolution
+// CHECK: linalg.generic {indexing_maps = [#[[IMAGE]], #[[WEIGHTS]], #[[RESULT]]], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+func.func @convolution(%x: tensor<1x4x9x9xf32>, %w: tensor<6x4x3x3xf32>) -> tensor<1x6x7x7xf32> {
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+    window = {stride = [1, 1], pad = [[0, 0], [0, 0]], lhs_dilate = [1, 1], rhs_dilate = [1, 1]}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x4x9x9xf32>, tensor<6x4x3x3xf32>) -> tensor<1x6x7x7xf32>
+  return %0 : tensor<1x6x7x7xf32>
+}
+
+// -----
+
+// An elementwise operation reads the source of a broadcast, and the scalar of a fill.
+// CHECK-DAG: #[[ROWS:.*]] = affine_map<(d0, d1) -> (d0)>
+// CHECK-DAG: #[[ALL:.*]] = affine_map<(d0, d1) -> (d0, d1)>
+// CHECK-LABEL: func.func @bias_and_relu
+// CHECK: %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
+// CHECK: linalg.generic {indexing_maps = [#[[ALL]], #[[ROWS]], #[[ALL]]]{{.*}} ins(%arg0, %arg1 :
+// CHECK: arith.addf
+// CHECK: linalg.generic {indexing_maps = [#[[ALL]], #[[ALL]]]
+// CHECK-NEXT: ^bb0(%[[IN:.*]]: f32, %{{.*}}: f32):
+// CHECK-NEXT: arith.maximumf %[[IN]], %[[ZERO]] : f32
+// CHECK-NOT: linalg.generic
+func.func @bias_and_relu(%x: tensor<4x6xf32>, %b: tensor<4xf32>) -> tensor<4x6xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %1 = stablehlo.broadcast_in_dim %b, dims = [0] : (tensor<4xf32>) -> tensor<4x6xf32>
+  %2 = stablehlo.add %x, %1 : tensor<4x6xf32>
+  %3 = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<4x6xf32>
+  %4 = stablehlo.maximum %2, %3 : tensor<4x6xf32>
+  return %4 : tensor<4x6xf32>
+}
+
+// -----
+
+// A scatter of few updates into many elements is a loop over the updates.
+// CHECK-LABEL: func.func @sparse_scatter
+// CHECK: scf.execute_region
+// CHECK: scf.for
+// CHECK: tensor.insert
+func.func @sparse_scatter(%t: tensor<4000x96xf32>, %i: tensor<200x1xi32>, %u: tensor<200x96xf32>) -> tensor<4000x96xf32> {
+  %0 = "stablehlo.scatter"(%t, %i, %u) ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],
+      scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}
+      : (tensor<4000x96xf32>, tensor<200x1xi32>, tensor<200x96xf32>) -> tensor<4000x96xf32>
+  return %0 : tensor<4000x96xf32>
+}

@@ -129,6 +129,8 @@ class CompiledFunction:
 def _array_of(leaf: Any) -> Any:
     """Convert a JAX value, NumPy array or number to a NumPy array, with the dtype that JAX uses."""
     jax = jax_package()
+    if type(leaf) is np.ndarray and leaf.dtype.kind in "biufc":  # without a copy to a JAX array
+        return np.asarray(leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
     if jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     return np.asarray(jax.numpy.asarray(leaf))

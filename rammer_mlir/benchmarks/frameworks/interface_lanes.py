@@ -14,7 +14,7 @@ from rammer_mlir.benchmarks.contenders.protocol import Open
 from rammer_mlir.support.interleaved_timing import take_rounds
 
 COPIES = 5
-"""Number of processes of each interface.
+"""Default number of processes of each interface.
 
 The speed of a process depends on where its data are in memory, which differs between processes.
 """
@@ -27,9 +27,16 @@ TIMEOUT = 1200.0
 
 
 class InterfaceLanes(ExitStack):
-    """The processes of a network, ``COPIES`` for each interface; only one runs at a time."""
+    """The processes of a network, several for each interface; only one runs at a time."""
 
-    def __init__(self, name: str, openings: Mapping[str, Open], model: Path, threads: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        openings: Mapping[str, Open],
+        model: Path,
+        threads: int,
+        copies: int = COPIES,
+    ) -> None:
         """Start the processes, and compile the network in each.
 
         Args:
@@ -37,6 +44,7 @@ class InterfaceLanes(ExitStack):
             openings: functions that compile the network, by interface.
             model: the network as an ONNX file.
             threads: number of threads of each process.
+            copies: number of processes of each interface.
 
         Raises:
             TargetError: if a process cannot compile the network, or takes too long.
@@ -44,7 +52,7 @@ class InterfaceLanes(ExitStack):
         super().__init__()
         self._lanes: dict[tuple[str, int], Lane] = {}
         with ExitStack() as stack:
-            for copy in range(COPIES):
+            for copy in range(copies):
                 for way, opening in openings.items():
                     lane = Lane(f"{name} by {way}", opening, model, threads, {})
                     self._lanes[way, copy] = stack.enter_context(lane)

@@ -64,7 +64,7 @@ def transformer_model(parameters: Parameters, tokens: int, heads: int) -> onnx.M
         weights = {name: g.constant(array, name) for name, array in layer.items()}
         y = g.op("MatMul", attention(g.op("MatMul", x, weights["joint"])), weights["out"])
         x = normalized(g.op("Add", x, y))
-        y = g.op("Gelu", g.op("MatMul", x, weights["up"]))
+        y = g.op("Gelu", g.op("MatMul", x, weights["up"]), approximate="tanh")
         x = normalized(g.op("Add", x, g.op("MatMul", y, weights["down"])))
     g.output(g.op("MatMul", x, g.op("Transpose", words, perm=[1, 0])), "logits")
     return g.finish()

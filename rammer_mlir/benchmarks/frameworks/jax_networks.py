@@ -128,7 +128,7 @@ def _normalized(x: jax.Array) -> jax.Array:
 
 
 def transformer(parameters: Parameters, ids: jax.Array, heads: int = 4) -> jax.Array:
-    """Return a causal transformer's logits [T, words] for the token ids ``ids`` [T]."""
+    """Return a causal transformer's logits [T, words] for token ids [T]; its GELU is GPT-2's."""
     tokens = ids.shape[0]
     x = parameters["words"][ids] + parameters["places"][:tokens]
     width = x.shape[1]
@@ -140,7 +140,7 @@ def transformer(parameters: Parameters, ids: jax.Array, heads: int = 4) -> jax.A
         weights = jax.nn.softmax(jnp.where(seen, scores, -1e9), -1)
         joined = jnp.einsum("hts,hsd->htd", weights, v).transpose(1, 0, 2)
         x = _normalized(x + joined.reshape(tokens, width) @ layer["out"])
-        x = _normalized(x + jax.nn.gelu(x @ layer["up"], approximate=False) @ layer["down"])
+        x = _normalized(x + jax.nn.gelu(x @ layer["up"], approximate=True) @ layer["down"])
     return x @ parameters["words"].T
 
 

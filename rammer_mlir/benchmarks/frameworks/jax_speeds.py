@@ -39,6 +39,12 @@ from rammer_mlir.benchmarks.frameworks.jax_contenders import (
     seconds,
 )  # fmt: skip
 
+COPIES = {"resnet18": 3, "decoder": 1}
+"""Number of processes of each interface, by network.
+
+Those of the decoder take 15 GB of memory with one of each.
+"""
+
 
 def measure(name: str, threads: int, *, small: bool) -> str:
     """Measure a network by all interfaces; return the network's line of the printed results."""
@@ -50,7 +56,7 @@ def measure(name: str, threads: int, *, small: bool) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         onnx.save(NETWORKS[name](small=small).model(), path)
-        with InterfaceLanes(name, openings, path, threads) as lanes:
+        with InterfaceLanes(name, openings, path, threads, COPIES[name]) as lanes:
             errors, rounds = lanes.each(error), lanes.rounds(turn)
     return line(name, rounds, errors)
 
