@@ -5,13 +5,17 @@ Usage: arrays.py FILE.npz NAME=1,2,3 ...
 """
 
 import sys
+from typing import Any
 
 import numpy as np
 
 file, *given = sys.argv[1:]
 if given:
-    pairs = (text.split("=") for text in given)
-    np.savez(file, **{name: np.float32(values.split(",")) for name, values in pairs})
+    named: dict[str, Any] = {}
+    for text in given:
+        name, _, values = text.partition("=")
+        named[name] = np.array([float(value) for value in values.split(",")], np.float32)
+    np.savez(file, **named)
 else:
     with np.load(file) as arrays:
         for name, array in arrays.items():

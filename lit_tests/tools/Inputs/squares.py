@@ -1,6 +1,9 @@
 """A code generator for squares of elements: an rTask for each region, in LLVM IR."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import ClassVar
 
 from rammer_mlir.codegens import (
     CompositePattern,
@@ -26,8 +29,8 @@ define i32 @{name}(i64 %rtask, ptr %x, ptr %y) {{
 class Squares:
     """Takes products of four elements with themselves."""
 
-    name = "squares"
-    min_macs = 0
+    name: ClassVar[str] = "squares"
+    min_macs: ClassVar[int] = 0
 
     def patterns(self) -> Sequence[CompositePattern]:
         """Return no pattern."""
