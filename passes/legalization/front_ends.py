@@ -67,6 +67,12 @@ def run(module: ir.Module, *passes: str, is_verified: bool = True) -> None:
 
 
 def _with_advice(message: str) -> str:
+    if "not bufferizable" in message or "not equivalent to the corresponding" in message:
+        return (
+            f"{message}: expected tensors that a loop carries to be updated in place, found one "
+            "that is read, or yielded as another state, after it was changed; read it before the "
+            "change, or carry a copy of it"
+        )
     named = _NOT_LOWERED.match(message)
     if named is None:
         return message

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rammer_mlir
+from rammer_mlir.errors import UnsupportedError
 
 Array = np.ndarray[Any, Any]
 
@@ -170,3 +171,17 @@ func.func @f(%t: tensor<2000000xf32>, %u: tensor<100xf32>) -> tensor<2000000xf32
     expected = t.copy() if start == "%t" else np.zeros_like(t)
     expected[np.arange(100) ** 2] += u
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_state_that_is_read_after_its_change_is_refused_with_advice() -> None:
+    inner = """
+    %q = scf.for %j = %c0 to %i step %c1 iter_args(%p = %s) -> tensor<40x9xf32> {
+      %old = tensor.extract %s[%c0, %j] : tensor<40x9xf32>
+      %y = tensor.insert %old into %p[%j, %c0] : tensor<40x9xf32>
+      scf.yield %y : tensor<40x9xf32>
+    }
+    scf.yield %q : tensor<40x9xf32>"""
+    body = inner.replace("%i ", "%ia ").replace("%s", "%sa")
+    message = r"the module:\d+:\d+: .*read it before the change, or carry a copy of it"
+    with pytest.raises(UnsupportedError, match=message):
+        run(function(loop(70, body, "%t", "a")), T, U)
