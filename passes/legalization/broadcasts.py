@@ -11,6 +11,8 @@ from rammer_mlir.passes.ir.generics import generic
 from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import cloned_body
 
+_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
+
 _PARALLEL = "#linalg.iterator_type<parallel>"
 
 
@@ -18,7 +20,9 @@ def fold_broadcasts(module: ir.Module) -> None:
     """Replace operands of elementwise operations that are broadcast, transposed or filled tensors.
 
     The operations index the source of a broadcast or transposition instead, and use the scalar of a
-    fill.
+    fill. Broadcasts of computed values, such as the maximum of each row, remain: they separate a
+    reduction from operations on long rows, which would be fused with it in rTasks whose temporaries
+    exceed the stack of a thread.
     """
     for op in list(operations_named(module.operation, "linalg.generic")):
         if _is_elementwise(op):
@@ -79,9 +83,30 @@ def _source(value: ir.Value, read: ir.AffineMap) -> tuple[ir.Value, ir.AffineMap
             return value, read, yielded
         if len(reads) != 1 or yielded != block.arguments[0]:
             break
+        if not _is_given(op.operands[0]):
+            break
         results = [expr.compose(read) for expr in reads[0].results]
         value, read = op.operands[0], ir.AffineMap.get(read.n_dims, 0, results)
     return value, read, None
+
+
+def _is_given(value: ir.Value) -> bool:
+    """Whether ``value`` is an argument or a constant, or repeats or reshapes one."""
+    while not isinstance(value.owner, ir.Block):
+        op = value.owner.operation
+        if op.name == "arith.constant":
+            return True
+        if op.name not in _VIEWS and (op.name != "linalg.generic" or not _copies_input(op)):
+            return False
+        value = op.operands[0]
+    return True
+
+
+def _copies_input(op: ir.Operation) -> bool:
+    """Whether an elementwise ``linalg.generic`` has one input, and returns its elements."""
+    block = op.regions[0].blocks[0]
+    yielded = list(block.operations)[-1].operation.operands[0]
+    return len(_maps(op)) == 2 and _is_elementwise(op) and yielded == block.arguments[0]
 
 
 def _is_inside(value: ir.Value, block: ir.Block) -> bool:
