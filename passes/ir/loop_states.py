@@ -1,8 +1,11 @@
-"""Finds the initial values of loops that carry values from iteration to iteration."""
+"""Finds the initial values of loops; names the operation around loops of a single rTask."""
 
 from __future__ import annotations
 
 from rammer_mlir.bindings import ir
+
+REGION = "scf.execute_region"
+"""The operation around control flow that becomes an rOperator of one rTask."""
 
 _FIRST = {"scf.for": 3, "scf.while": 0}
 """The index of a loop's first initial value among its operands, by the loop's name.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.generics import indexing_maps, iterator_types
+from rammer_mlir.passes.ir.structured import Structured, plain_dim
 from rammer_mlir.passes.ir.traversal import nested_operations, operations_named
-
-_REDUCTION = "#linalg.iterator_type<reduction>"
 
 
 def order_loops(module: ir.Module) -> None:
@@ -22,29 +22,22 @@ def order_loops(module: ir.Module) -> None:
     other than a loop remain unchanged.
     """
     for op in operations_named(module.operation, "linalg.generic"):
-        order = _order(op)
+        nest = Structured(op.opview)
+        order = _order(nest)
         if order is not None and order != [*range(len(order))]:
-            _interchange(op, order)
+            _interchange(nest, order)
 
 
-def _maps(op: ir.Operation) -> list[ir.AffineMap]:
-    return [ir.AffineMapAttr(m).value for m in ir.ArrayAttr(op.attributes["indexing_maps"])]
-
-
-def _order(op: ir.Operation) -> list[int] | None:
-    """Return the loops of ``op`` in their new order; None if ``op`` remains unchanged."""
-    kinds = [str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])]
-    if _REDUCTION not in kinds or len(list(op.results)) != 1:
+def _order(nest: Structured) -> list[int] | None:
+    """Return the loops of an operation in their new order; None if they keep their order."""
+    if not nest.reduction_loops or nest.num_outputs != 1:
         return None
-    *reads, written = _maps(op)
-    results = list(written.results)
-    if not all(isinstance(expr, ir.AffineDimExpr) for expr in results):
-        return None
-    parallel = [n for expr in results for n in _loops(expr)]
-    used = dict.fromkeys(n for m in reads for expr in m.results for n in _loops(expr))
-    reduced = [n for n in used if kinds[n] == _REDUCTION]
-    order = [*parallel, *reduced]
-    return order if sorted(order) == [*range(len(kinds))] else None
+    *reads, written = nest.maps
+    parallel = [plain_dim(expr) for expr in written.results]
+    used = dict.fromkeys(n for read in reads for expr in read.results for n in _loops(expr))
+    order = [*parallel, *(n for n in used if not nest.parallel[n])]
+    found = [n for n in order if n is not None]
+    return found if sorted(found) == [*range(len(nest.parallel))] else None
 
 
 def _loops(expr: ir.AffineExpr) -> Iterator[int]:
@@ -56,16 +49,16 @@ def _loops(expr: ir.AffineExpr) -> Iterator[int]:
         yield from _loops(expr.rhs)
 
 
-def _interchange(op: ir.Operation, order: Sequence[int]) -> None:
-    """Change the loops of ``op`` in place; loop ``order[n]`` becomes loop ``n``."""
+def _interchange(nest: Structured, order: Sequence[int]) -> None:
+    """Change the loops of an operation in place; loop ``order[n]`` becomes loop ``n``."""
     places = {old: new for new, old in enumerate(order)}
     rank = len(order)
     moved = ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(places[n]) for n in range(rank)])
-    maps = [ir.AffineMap.get(rank, 0, [e.compose(moved) for e in m.results]) for m in _maps(op)]
-    kinds = list(ir.ArrayAttr(op.attributes["iterator_types"]))
-    op.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
-    op.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[n] for n in order])
-    for inner in nested_operations(op):
+    maps = [ir.AffineMap.get(rank, 0, [e.compose(moved) for e in m.results]) for m in nest.maps]
+    attributes = nest.op.operation.attributes
+    attributes["indexing_maps"] = indexing_maps(maps)
+    attributes["iterator_types"] = iterator_types(nest.parallel[n] for n in order)
+    for inner in nested_operations(nest.op.operation):
         if inner.name == "linalg.index":
             kind = ir.IntegerType.get_signless(64)
             place = places[ir.IntegerAttr(inner.attributes["dim"]).value]

@@ -9,13 +9,13 @@ from rammer_mlir.passes.base import FindingsError, OperationError
 from rammer_mlir.passes.ir.constants import argument_attributes
 from rammer_mlir.passes.ir.element_types import SUPPORTED, dtype_of, element_of
 from rammer_mlir.passes.ir.entry import functions, is_private
+from rammer_mlir.passes.ir.loop_states import REGION
 from rammer_mlir.passes.ir.structured import Structured
 from rammer_mlir.passes.ir.traversal import nested_operations
 from rammer_mlir.passes.legalization.sequential import (
     ALLOCATION,
     CONTROL_FLOW,
     MATERIALIZE,
-    REGION,
     loop_problems,
 )
 from rammer_mlir.support.array_limits import MOST_DIMENSIONS

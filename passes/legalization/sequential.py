@@ -11,9 +11,6 @@ from rammer_mlir.passes.ir.loop_states import initial_operand
 from rammer_mlir.passes.ir.structured import captured_values
 from rammer_mlir.passes.ir.traversal import constant_integer, nested_operations, operations_named
 
-REGION = "scf.execute_region"
-"""The operation around control flow that becomes an rOperator of one rTask."""
-
 CONTROL_FLOW = ("scf.for", "scf.while", "scf.if", "scf.index_switch")
 
 _INSERTIONS = ("tensor.insert", "tensor.insert_slice")

@@ -14,10 +14,11 @@ from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.ir.cloning import ValueMap, rename_operands
 from rammer_mlir.passes.ir.function_type import update_function_type
 from rammer_mlir.passes.ir.generics import indexing_maps, iterator_types
+from rammer_mlir.passes.ir.loop_states import REGION
 from rammer_mlir.passes.ir.structured import Structured
 from rammer_mlir.passes.ir.traversal import nested_operations
 from rammer_mlir.passes.legalization.constant_parts import constant_parts
-from rammer_mlir.passes.legalization.sequential import CONTROL_FLOW, REGION
+from rammer_mlir.passes.legalization.sequential import CONTROL_FLOW
 from rammer_mlir.passes.legalization.stored_types import Storage, like, storage_of
 
 Values = Sequence[ir.Value]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from rammer_mlir.bindings import func, ir
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
-from rammer_mlir.passes.ir.loop_states import initial_operand
+from rammer_mlir.passes.ir.loop_states import REGION, initial_operand
 from rammer_mlir.passes.ir.structured import is_generic
 from rammer_mlir.passes.tiling.builder import arguments, copy_into, declare
 from rammer_mlir.passes.tiling.kernel import Computation
-
-_REGION = "scf.execute_region"
 
 
 def build_whole(computation: Computation, name: str) -> ir.OpView:
@@ -41,7 +39,7 @@ def _clone_inlined(op: ir.OpView, mapping: ValueMap, ip: ir.InsertionPoint) -> N
 
     A loop in such a region can then work in a buffer of the function.
     """
-    if op.operation.name != _REGION or len(op.regions[0].blocks) != 1:
+    if op.operation.name != REGION or len(op.regions[0].blocks) != 1:
         clone_into(op, mapping, ip)
         return
     *inner, last = op.regions[0].blocks[0].operations
