@@ -8,13 +8,12 @@ import onnx
 import pytest
 
 from rammer_mlir.benchmarks.contender_process import Lane
+from rammer_mlir.benchmarks.frameworks.interface_lanes import Opening, error, seconds
 from rammer_mlir.benchmarks.frameworks.jax_contenders import (
     NETWORKS,
     RUNS,
     WAYS,
-    Opening,
-    error,
-    seconds,
+    CompiledFunction,
 )  # fmt: skip
 from rammer_mlir.benchmarks.frameworks.jax_speeds import line
 
@@ -37,7 +36,7 @@ def test_an_interface_is_timed_in_its_process(way: str, name: str, tmp_path: Pat
     """Results equal those of ``jax.jit``, also of the model in ONNX, and all runs are timed."""
     path = tmp_path / "model.onnx"
     onnx.save(NETWORKS[name](small=True).model(), path)
-    with Lane(way, Opening(way, name, small=True), path, 1, {}) as lane:
+    with Lane(way, Opening(CompiledFunction, way, name, small=True), path, 1, {}) as lane:
         lane.open(300)
         assert lane.call(error) < 1e-5
         found = lane.call(seconds)

@@ -8,15 +8,13 @@ import pytest
 import torch
 
 from rammer_mlir.benchmarks.contender_process import Lane
-from rammer_mlir.benchmarks.frameworks.interface_lanes import joined_copies
+from rammer_mlir.benchmarks.frameworks.interface_lanes import Opening, error, joined_copies, seconds
 from rammer_mlir.benchmarks.frameworks.torch_contenders import (
     COMPILE,
     EXPORT,
     ONNX,
     RUNS,
-    Opening,
-    error,
-    seconds,
+    CompiledNetwork,
 )  # fmt: skip
 from rammer_mlir.benchmarks.frameworks.torch_networks import network
 from rammer_mlir.benchmarks.frameworks.torch_speeds import line
@@ -44,7 +42,7 @@ def test_a_front_end_is_timed_in_its_process(way: str, tmp_path: Path) -> None:
         module, arguments = network("short_lstm", small=True)
         path = tmp_path / "model.onnx"
         torch.onnx.export(module, arguments, path, dynamo=True, verbose=False)
-    with Lane(way, Opening(way, "short_lstm", small=True), path, 1, {}) as lane:
+    with Lane(way, Opening(CompiledNetwork, way, "short_lstm", small=True), path, 1, {}) as lane:
         lane.open(300)
         assert lane.call(error) < 1e-5
         found = lane.call(seconds)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 from rammer_mlir.benchmarks.contender_process import Lane
-from rammer_mlir.benchmarks.contenders.protocol import Open
+from rammer_mlir.benchmarks.contenders.protocol import Contender, Open
 from rammer_mlir.support.interleaved_timing import take_rounds
 
 COPIES = 5
@@ -24,6 +27,50 @@ SECONDS = 60.0
 
 TIMEOUT = 1200.0
 """Seconds in which a process must compile its network."""
+
+
+class Interface(Contender, Protocol):
+    """A network that an interface compiled, with the arguments that it is timed with."""
+
+    def seconds(self) -> list[Any]:
+        """Time some runs after an untimed run; return a time, or several parts of it, for each."""
+        ...
+
+    def error(self) -> float:
+        """Return the largest relative error of the results against the framework's own."""
+        ...
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Compiles a network by an interface, in the process of a lane.
+
+    Attributes:
+        kind: the class of the compiled network, pickled by its name; called with the attributes
+            ``way``, ``name`` and ``small``, the path of the ONNX file and the number of threads.
+        way: the interface.
+        name: the network.
+        small: whether to take the network's reduced sizes.
+    """
+
+    kind: Callable[..., Interface]
+    way: str
+    name: str
+    small: bool
+
+    def __call__(self, model: Path, threads: int) -> Contender:
+        """Return the compiled network; ``model`` is the same network as an ONNX file."""
+        return self.kind(self.way, self.name, small=self.small, model=model, threads=threads)
+
+
+def seconds(contender: Contender, _: Mapping[str, Any]) -> list[Any]:
+    """Return the result of ``Interface.seconds``; called in the process of a lane."""
+    return cast(Interface, contender).seconds()
+
+
+def error(contender: Contender, _: Mapping[str, Any]) -> float:
+    """Return the result of ``Interface.error``; called in the process of a lane."""
+    return cast(Interface, contender).error()
 
 
 class InterfaceLanes(ExitStack):
@@ -70,6 +117,30 @@ class InterfaceLanes(ExitStack):
         """
         turns = {key: partial(turn, key[0], lane) for key, lane in self._lanes.items()}
         return joined_copies(take_rounds(turns, SECONDS))
+
+
+def print_lines(description: str | None, names: Sequence[str], measure: Callable[..., str]) -> int:
+    """Run a benchmark of interfaces as a tool: print a line for each network; return 0.
+
+    Args:
+        description: the text of ``--help``.
+        names: the networks; the command line may choose some.
+        measure: returns a network's line; called with its name, the number of threads, and whether
+            to take reduced sizes (``small``).
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", default=list(names), metavar="NAME")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), metavar="N")
+    parser.add_argument("--small", action="store_true", help="reduced sizes")
+    given = parser.parse_args()
+    for name in given.names:
+        if name not in names:
+            parser.error(f"unknown network {name!r}; choose from {', '.join(names)}")
+    for name in given.names:
+        print(measure(name, given.threads, small=given.small), flush=True)
+    return 0
 
 
 def joined_copies(

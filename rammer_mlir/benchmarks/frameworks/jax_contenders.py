@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,6 @@ import onnx
 
 import rammer_mlir
 import rammer_mlir.jax
-from rammer_mlir.benchmarks.contenders.protocol import Contender
 from rammer_mlir.benchmarks.frameworks import jax_models, jax_networks
 
 RUNS = 5
@@ -141,28 +140,3 @@ class CompiledFunction:
         """
         pairs = zip(jax.tree.leaves(self._call()), jax.tree.leaves(self._reference()), strict=True)
         return max(float(np.abs(one - np.asarray(v)).max() / np.abs(v).max()) for one, v in pairs)
-
-
-@dataclass(frozen=True)
-class Opening:
-    """Compiles a network by an interface; the arguments are those of ``CompiledFunction``."""
-
-    way: str
-    name: str
-    small: bool
-
-    def __call__(self, model: Path, threads: int) -> Contender:
-        """Return the compiled function; ``model`` is the same network as an ONNX file."""
-        return CompiledFunction(
-            self.way, self.name, small=self.small, model=model, threads=threads
-        )  # fmt: skip
-
-
-def seconds(contender: Contender, _: Mapping[str, Any]) -> list[float]:
-    """Return the result of ``CompiledFunction.seconds``; called in the process of a lane."""
-    return cast(CompiledFunction, contender).seconds()
-
-
-def error(contender: Contender, _: Mapping[str, Any]) -> float:
-    """Return the result of ``CompiledFunction.error``; called in the process of a lane."""
-    return cast(CompiledFunction, contender).error()

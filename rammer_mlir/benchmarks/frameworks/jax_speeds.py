@@ -15,8 +15,6 @@ several processes (``interface_lanes``), of which only one runs at a time.
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
 import sys
 import tempfile
@@ -27,16 +25,21 @@ import onnx
 
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.contender_process import Lane
-from rammer_mlir.benchmarks.frameworks.interface_lanes import InterfaceLanes, ratio
+from rammer_mlir.benchmarks.frameworks.interface_lanes import (
+    InterfaceLanes,
+    Opening,
+    error,
+    print_lines,
+    ratio,
+    seconds,
+)
 from rammer_mlir.benchmarks.frameworks.jax_contenders import (
     GRADIENT,
     JAX_GRADIENT,
     NETWORKS,
     ONNX,
     WAYS,
-    Opening,
-    error,
-    seconds,
+    CompiledFunction,
 )  # fmt: skip
 
 COPIES = {"resnet18": 3, "decoder": 1}
@@ -48,7 +51,7 @@ Those of the decoder take 15 GB of memory with one of each.
 
 def measure(name: str, threads: int, *, small: bool) -> str:
     """Measure a network by all interfaces; return the network's line of the printed results."""
-    openings = {way: Opening(way, name, small) for way in WAYS}
+    openings = {way: Opening(CompiledFunction, way, name, small) for way in WAYS}
 
     def turn(_: str, lane: Lane) -> list[float]:
         return lane.call(seconds)
@@ -80,19 +83,7 @@ def line(name: str, rounds: Mapping[str, Sequence[float]], errors: Mapping[str, 
 @one_line_errors
 def main() -> int:
     """Measure the latencies of the networks, and print a line for each; return 0."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("names", nargs="*", default=list(NETWORKS), metavar="NAME")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), metavar="N")
-    parser.add_argument("--small", action="store_true", help="reduced sizes")
-    given = parser.parse_args()
-    for name in given.names:
-        if name not in NETWORKS:
-            parser.error(f"unknown network {name!r}; choose from {', '.join(NETWORKS)}")
-    for name in given.names:
-        print(measure(name, given.threads, small=given.small), flush=True)
-    return 0
+    return print_lines(__doc__, tuple(NETWORKS), measure)
 
 
 if __name__ == "__main__":

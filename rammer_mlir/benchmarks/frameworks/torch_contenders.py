@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 import rammer_mlir
 import rammer_mlir.pytorch
-from rammer_mlir.benchmarks.contenders.protocol import Contender
 from rammer_mlir.benchmarks.frameworks.torch_networks import network
 
 RUNS = 5
@@ -120,28 +118,3 @@ class CompiledNetwork:
             float((torch.as_tensor(one) - other).abs().max() / other.abs().max())
             for one, other in pairs
         )
-
-
-@dataclass(frozen=True)
-class Opening:
-    """Compiles a network by a front end; the arguments are those of ``CompiledNetwork``."""
-
-    way: str
-    name: str
-    small: bool
-
-    def __call__(self, model: Path, threads: int) -> Contender:
-        """Return the compiled network; ``model`` is the same network as an ONNX file."""
-        return CompiledNetwork(
-            self.way, self.name, small=self.small, model=model, threads=threads
-        )  # fmt: skip
-
-
-def seconds(contender: Contender, _: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """Return the result of ``CompiledNetwork.seconds``; called in the process of a lane."""
-    return cast(CompiledNetwork, contender).seconds()
-
-
-def error(contender: Contender, _: Mapping[str, Any]) -> float:
-    """Return the result of ``CompiledNetwork.error``; called in the process of a lane."""
-    return cast(CompiledNetwork, contender).error()

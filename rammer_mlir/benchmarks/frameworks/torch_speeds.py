@@ -18,8 +18,6 @@ attributes of layers of ``torch.nn`` are left out, by PyTorch's option ``guard_f
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
 import sys
 import tempfile
@@ -30,21 +28,26 @@ import torch
 
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.contender_process import Lane
-from rammer_mlir.benchmarks.frameworks.interface_lanes import InterfaceLanes, ratio
+from rammer_mlir.benchmarks.frameworks.interface_lanes import (
+    InterfaceLanes,
+    Opening,
+    error,
+    print_lines,
+    ratio,
+    seconds,
+)
 from rammer_mlir.benchmarks.frameworks.torch_contenders import (
     COMPILE,
     ONNX,
     WAYS,
-    Opening,
-    error,
-    seconds,
+    CompiledNetwork,
 )  # fmt: skip
 from rammer_mlir.benchmarks.frameworks.torch_networks import NAMES, network
 
 
 def measure(name: str, threads: int, *, small: bool) -> str:
     """Measure a network with all front ends; return the network's line of the printed results."""
-    openings = {way: Opening(way, name, small) for way in WAYS}
+    openings = {way: Opening(CompiledNetwork, way, name, small) for way in WAYS}
     outside: list[float] = []
 
     def turn(way: str, lane: Lane) -> list[float]:
@@ -89,19 +92,7 @@ def line(
 @one_line_errors
 def main() -> int:
     """Measure the latencies of the networks, and print a line for each; return 0."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("names", nargs="*", default=list(NAMES), metavar="NAME")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), metavar="N")
-    parser.add_argument("--small", action="store_true", help="reduced sizes")
-    given = parser.parse_args()
-    for name in given.names:
-        if name not in NAMES:
-            parser.error(f"unknown network {name!r}; choose from {', '.join(NAMES)}")
-    for name in given.names:
-        print(measure(name, given.threads, small=given.small), flush=True)
-    return 0
+    return print_lines(__doc__, NAMES, measure)
 
 
 if __name__ == "__main__":
