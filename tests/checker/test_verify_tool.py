@@ -30,7 +30,7 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_good(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A valid artifact is proven, and one line says what was proven."""
+    """The schedule of a valid artifact is proven, and one line counts its programs and vEUs."""
     output = Tool(main, capsys).succeed("--verify", saved)
     assert output.startswith("proven in ") and output.count("\n") == 1
     assert "programs 1, vEUs 3, rTasks" in output

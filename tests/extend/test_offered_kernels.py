@@ -54,7 +54,7 @@ GOOD = DESCRIPTION + FUNCTION
 
 
 class Given:
-    """A provider that offers what a test passes to its constructor."""
+    """A provider that offers the rKernels that a test passes to its constructor."""
 
     name: ClassVar[str] = "given"
 

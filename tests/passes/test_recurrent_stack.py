@@ -1,4 +1,4 @@
-"""Stacks of recurrent layers, in which each layer runs some time steps behind the layer below."""
+"""Stacked recurrent layers overlap: a layer computes a time step while those below are ahead."""
 
 from __future__ import annotations
 
