@@ -1,4 +1,4 @@
-"""Reads properties of a ``linalg.generic``: iteration space, indexing maps, body, cost."""
+"""Reads properties of a ``linalg.generic``, such as its loops, indexing maps, body and cost."""
 
 from __future__ import annotations
 
@@ -43,6 +43,14 @@ def plain_dim(expr: ir.AffineExpr) -> int | None:
 def is_constant(value: ir.Value) -> bool:
     """Whether a value is the result of an ``arith.constant``."""
     return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
+
+
+def is_table(value: ir.Value) -> bool:
+    """Whether a value is the result of an ``arith.constant`` whose elements are not all equal."""
+    if not is_constant(value):
+        return False
+    held = value.owner.attributes["value"]
+    return not (isinstance(held, ir.DenseElementsAttr) and held.is_splat)
 
 
 def constant_value(value: ir.Value) -> float | None:

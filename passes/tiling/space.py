@@ -20,7 +20,7 @@ from math import prod
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.boxes import can_slice, loops_in, panel_index
 from rammer_mlir.passes.ir.gathers import gathers_of, only_gathers
-from rammer_mlir.passes.ir.structured import Structured, is_constant, plain_dim
+from rammer_mlir.passes.ir.structured import Structured, is_table, plain_dim
 
 Loop = tuple[int, int]
 """A loop or a result: an operation's index in the group, and the loop's or result's index."""
@@ -158,9 +158,9 @@ def _unify_gathers(
     producers: dict[ir.Value, Loop],
     classes: _Classes,
 ) -> bool:
-    """Merge classes of loops: those that index a gathered value, and those that compute the value.
+    """Update the loop classes for the values of the group from which the body of ``op`` gathers.
 
-    If a loop of ``op`` directly indexes a dimension of the value, it joins the class of the loop
+    If a loop of ``op`` directly indexes a dimension of such a value, it joins the class of the loop
     that computes this dimension. If the body of ``op`` computes the index, the loop that computes
     the dimension is marked as not tileable. Return False if the body uses a value of the group in
     another way than a gather.
@@ -223,10 +223,10 @@ def _can_cut(op: Structured, loop: int) -> bool:
     """Whether a parallel loop can be cut into tiles, each of which accesses a box of each operand.
 
     This does not hold if the loop indexes a constant of the IR, which is kept whole so that it can
-    be folded.
+    be folded. A constant of equal elements can be cut: every tile of it is a smaller constant.
     """
     return op.parallel[loop] and all(
-        can_slice(expr, {loop}) and not (is_constant(value) and loop in loops_in(expr))
+        can_slice(expr, {loop}) and not (is_table(value) and loop in loops_in(expr))
         for map_, value in zip(op.maps, op.op.operation.operands, strict=True)
         for expr in map_.results
     )
