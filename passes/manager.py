@@ -293,9 +293,9 @@ def _verify(module: ir.Module, when: str) -> None:
 
 
 class MlirError(PassError):
-    """An error of MLIR; the message is the first diagnostic, ``diagnostics`` is the list of all.
+    """An error of MLIR; ``diagnostics`` is the list of all diagnostics.
 
-    The argument ``what`` names the failed step; the message begins with it.
+    The message is ``what``, which names the failed step, and the first diagnostic.
     """
 
     def __init__(self, what: str, error: ir.MLIRError) -> None:

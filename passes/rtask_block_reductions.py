@@ -1,4 +1,4 @@
-"""`rtask-block-reductions`: stores 8-bit factors of four consecutive terms in adjacent bytes."""
+"""`rtask-block-reductions`: stores 8-bit factors of four terms of a sum in adjacent bytes."""
 
 from __future__ import annotations
 

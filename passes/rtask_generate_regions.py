@@ -166,9 +166,9 @@ def _check_numbers(outlined: _Outlined, codegen: str, code: RegionCode) -> None:
 
 
 def _problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
-    """Yield the expected and the found value for each error in ``code``.
+    """Yield the expected and the found value for each error in the code generated for ``region``.
 
-    ``code`` was generated for ``region``.
+    ``code`` is what the region's code generator returned.
     """
     yield from _range_problems(code)
     if code.form == "graph":

@@ -86,7 +86,11 @@ class HoistZeroPoints(Pass):
 
 @dataclass(frozen=True)
 class _Rewriter:
-    """Rewrites a contraction of differences ``(a - p) * (w - q)`` to one of 8-bit integers a, w."""
+    """Rewrites a contraction of differences ``(a - p) * (w - q)`` to one of 8-bit integers a, w.
+
+    ``found`` describes the contraction; ``weights`` are those of the entry function, to which
+    derived weights are added.
+    """
 
     found: ByteDifferences
     weights: DerivedWeights
@@ -143,7 +147,7 @@ class _Rewriter:
 
     @property
     def _left_loops(self) -> list[int]:
-        """The loop that indexes each dimension of the left factor.
+        """The index of the loop that indexes each dimension of the left factor.
 
         The list is empty if the contraction reads the left factor in windows.
         """
@@ -151,11 +155,14 @@ class _Rewriter:
 
     @property
     def _right_loops(self) -> list[int]:
-        """The loop that indexes each dimension of the right factor, the weight."""
+        """The index of the loop that indexes each dimension of the right factor, the weight."""
         return self.found.op.operand_dims(self.found.right) or []
 
     def rewritten(self) -> ir.Value:
-        """Emit the contraction of bytes and the correction of its sums; return the result."""
+        """Emit the contraction of 8-bit integers, and correct its sums for zero points and scales.
+
+        Return a value equal to the result of the original contraction.
+        """
         right = self.right.value
         for view in self.right.views:
             right = self.weights.reshape(right, shape_of(view.results[0]))
@@ -262,7 +269,11 @@ class _Rewriter:
         return self._operand(zero.value, [loops[dim] for dim in zero.dims])
 
     def _operand(self, value: ir.Value, loops: Sequence[int]) -> Operand:
-        """Return ``value`` as an elementwise operand; ``loops`` has the loop of each dimension."""
+        """Return ``value`` as an operand of an elementwise operation on the contraction's result.
+
+        ``loops`` has, for each dimension of ``value``, the index of the contraction's loop that
+        indexes the dimension.
+        """
         result = self.found.op.result_dims(0) or []
         return Operand(value, [result.index(loop) for loop in loops])
 

@@ -74,7 +74,10 @@ def _exchange(call: ir.Operation, layout: Layouts, function: ir.OpView) -> None:
 
 
 def _store_in_blocks(value: ir.Value, dim: int) -> None:
-    """Change a value's type to blocks along ``dim``, and let its users read an unpacked copy."""
+    """Change the type of ``value`` to blocks of channels along the dimension ``dim``.
+
+    The users of ``value`` then read a copy in the original layout, which an unpack makes.
+    """
     kind = value.type
     value.set_type(blocked_type(kind, dim))
     plain = unpack(value, kind, dim)

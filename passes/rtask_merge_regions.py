@@ -83,9 +83,10 @@ class _Boundary:
 
 
 class _Boundaries:
-    """Tests whether two regions can be merged without too many inputs and results.
+    """Tests whether the union of two regions has more inputs and results than a limit allows.
 
-    The inputs and results of each region are memoized until the region is merged with another.
+    The limit is the argument ``most``. The inputs and results of each region are memoized until the
+    region is merged with another.
     """
 
     def __init__(self, graph: RegionGraph, regions: Quotient, most: int) -> None:
@@ -104,7 +105,7 @@ class _Boundaries:
         self._known: dict[tuple[int, int], _Boundary] = {}
 
     def fit(self, a: int, b: int) -> bool:
-        """Whether the union of regions ``a`` and ``b`` has few enough inputs and results.
+        """Whether the union of regions ``a`` and ``b`` has at most the allowed inputs and results.
 
         Inputs and results are counted together.
         """
@@ -113,7 +114,10 @@ class _Boundaries:
         return joined.size <= self._most
 
     def _of(self, node: int) -> _Boundary:
-        """Return the inputs and results of the region ``node``, memoized until its next merge."""
+        """Return the inputs and results of the region with the index ``node``.
+
+        They are memoized until the region is merged with another.
+        """
         key = node, self._regions.size(node)
         if key not in self._known:
             units = (self._units[number] for number in self._regions.members(node))

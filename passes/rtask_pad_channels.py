@@ -52,9 +52,9 @@ class _Padder:
         self._done: list[ir.OpView] = []
 
     def rewrite(self, op: ir.OpView) -> None:
-        """Emit a clone of an operation that reads and computes padded values.
+        """Emit a clone of ``op`` that reads padded operands and computes padded results.
 
-        Do nothing if neither an operand nor a result of the operation is padded.
+        Do nothing if neither an operand nor a result of ``op`` is to be padded.
         """
         part = self._paddings.parts.get(op.operation)
         if part is None:
@@ -106,9 +106,10 @@ class _Padder:
                 copy.operands[position] = _fresh(value, _padded_type(value.type, result))
 
     def _padded_form(self, value: ir.Value) -> ir.Value:
-        """Return a value with its padding channels.
+        """Return ``value`` with padding channels.
 
-        If no clone computes the padded value, emit a ``tensor.pad`` with zeros.
+        If a clone of an operation computes the padded value, return the clone's result; otherwise,
+        emit a ``tensor.pad`` with zeros.
         """
         if value not in self._padded:
             padded = self._paddings.values[value]
@@ -121,8 +122,8 @@ class _Padder:
     def _padded_weight(self, value: ir.Value, grown: list[int]) -> ir.Value:
         """Return a weight with zeros after each run of channels.
 
-        A run is the channels of one operand of a concatenation. ``grown`` has the count of runs
-        along each dimension of the weight; 0 for a dimension without padding.
+        A run is the channels of one operand of a concatenation. ``grown`` has, for each dimension
+        of the weight, the count of runs along the dimension, or 0 if the dimension has no padding.
         """
         shape: list[int] = []
         size: list[int] = []
@@ -167,8 +168,9 @@ def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
 def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
     """Emit a value equal to ``new`` without its padding channels, and return it.
 
-    The result has the type of ``old``. It is a slice of ``new``, or, if ``new`` has several runs of
-    channels, a concatenation of slices. ``padded`` describes the padding of ``new``.
+    The result has the type of ``old``, and is a slice of ``new``. If ``old`` is a concatenation,
+    the channels of each operand are followed by padding in ``new``; the result then concatenates a
+    slice for each operand. ``padded`` describes the padding of ``new``.
     """
     shape = shape_of(old)
     shape[padded.dim] = padded.own

@@ -84,9 +84,10 @@ def _proposed(roots: Sequence[ir.Value]) -> dict[int, int]:
 
 
 def _erase_with_views(op: ir.Operation) -> None:
-    """Erase an operation, after all operations that use its results, recursively.
+    """Erase a buffer's ``memref.alloc`` and all views of the buffer.
 
-    The operation is a buffer's ``memref.alloc``; only views without further users may use it.
+    The function calls itself for each user of the result of ``op``; the users may only be views,
+    whose users are only views too.
     """
     for result in op.results:
         for use in list(result.uses):

@@ -52,9 +52,10 @@ class Recompute(Pass):
 
 
 def _clone(block: ir.Block, read: OperatorSteps, repeated: Repeated) -> None:
-    """Clone rOperators of a block, so that they are executed in the sequence ``repeated``.
+    """Clone rOperators of a block, so that the block executes the sequence ``repeated``.
 
-    rOperators after a clone read the clone's results. Views without uses are erased.
+    ``repeated`` lists rOperators in the order of execution; an rOperator that occurs again is
+    cloned there. rOperators after a clone read the clone's results. Views without uses are erased.
     """
     copies: dict[Root, ir.Value] = {}
     place = 0
@@ -97,10 +98,11 @@ def _renamed(
 def _view_again(
     value: ir.Value, root: ir.Value, known: ValueMap, mapping: ValueMap, ip: ir.InsertionPoint
 ) -> None:
-    """Clone at ``ip`` the views from ``root`` to ``value``; the clones view the new root instead.
+    """Clone the chain of views through which ``value`` views the buffer ``root``.
 
-    ``known`` maps ``root`` to the new root; each cloned view's result is added to ``known``.
-    ``mapping`` receives the last clone's result as the replacement of ``value``.
+    The clones are inserted at ``ip``, and view the buffer that replaces ``root``. ``known`` maps
+    ``root`` to this buffer; the result of each clone is added to ``known``. ``mapping`` receives
+    the last clone's result as the replacement of ``value``.
     """
     chain: list[ir.OpView] = []
     current = value

@@ -95,10 +95,11 @@ class Winograd(Pass):
 
 
 def _erase_unused_padding(value: ir.Value) -> None:
-    """Erase the ``tensor.pad``, and expansions of its result, that compute ``value``, if unused.
+    """Erase the ``tensor.pad`` that computes ``value``, if nothing uses ``value`` any more.
 
-    ``value`` is the image of a replaced convolution. If its ``tensor.pad`` remained, the border of
-    the padded image would still be filled.
+    ``value`` is the image of a replaced convolution. Reshapes between the ``tensor.pad`` and
+    ``value`` are erased too. If the ``tensor.pad`` remained, the border of the padded image would
+    be filled.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or any(True for _ in value.uses):

@@ -1,4 +1,4 @@
-"""The setting that all tests share: no compile cache."""
+"""Turns off the compile cache for all tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The `rtask` dialect from Python: contexts, verifiers against brute force, and their cost."""
+"""Tests that the `rtask` dialect can be registered in any context, and verifies modules correctly.
+
+The verifiers are compared with brute force, and take linear time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`docs/dialect.md` is the reference that `rammer-opt` prints, and its examples are valid."""
+"""Tests that `docs/dialect.md` is what `rammer-opt` prints, and that its examples are valid."""
 
 from __future__ import annotations
 

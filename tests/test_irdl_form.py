@@ -1,4 +1,7 @@
-"""The dialect as IRDL: other tools load it and verify modules, without our verifiers."""
+"""Tests that other tools can load the dialect as IRDL, and verify modules with it.
+
+They do so without this project's verifiers.
+"""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def imported_modules(file: Path, *, only_at_load: bool = False) -> Iterator[str]
 
 
 def imported_units(file: Path) -> set[str]:
-    """Return the units of the package that a file imports from."""
+    """Return the top-level modules and subpackages that a file of the package imports from."""
     found: set[str] = set()
     for name in imported_modules(file):
         top, _, rest = name.partition(".")

@@ -1,4 +1,4 @@
-"""Tests of the Makefile: each environment gets its extras, in the versions of the lock file."""
+"""Tests that the Makefile installs each environment's extras in the versions of the lock file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules and files whose names occur in docstrings, comments and documents exist."""
+"""Tests that modules and files named in docstrings, comments and documents exist."""
 
 from __future__ import annotations
 

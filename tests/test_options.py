@@ -1,4 +1,4 @@
-"""Options, paths and models of a wrong type are refused in one line by the Python interfaces."""
+"""Tests that the Python interfaces refuse options, paths and models of wrong types in one line."""
 
 from __future__ import annotations
 

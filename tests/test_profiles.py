@@ -1,4 +1,7 @@
-"""Tests of the cache of measured times: its entries, damaged files, and concurrent writers."""
+"""Tests that the cache of measured times finds its entries, also after damage to its file.
+
+Several processes can write to it at once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the names in ``rammer_mlir``, and of the modules that importing it does not load."""
+"""Tests that all names of ``rammer_mlir`` exist, and that importing it loads no compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generated pages of the documentation are what their generators print."""
+"""Tests that the generated pages of the documentation are what their generators print."""
 
 from __future__ import annotations
 

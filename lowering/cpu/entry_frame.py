@@ -37,7 +37,7 @@ _POSITION: int = (VEU.fields or {})["position"][1]
 
 @dataclass(frozen=True)
 class Span:
-    """Consecutive rTasks that a vEU executes, as emitted integers.
+    """Consecutive rTasks that a vEU executes, given by integer values of the IR.
 
     Attributes:
         first: index of the first rTask.

@@ -121,9 +121,10 @@ def _move_globals(module: Any, scratch: Any, kernels: list[Any]) -> None:
 
 
 def _move_functions(module: Any, scratch: Any, kernels: list[Any]) -> None:
-    """Move LLVM functions, and declarations that ``kernels`` may call, to ``scratch``.
+    """Move all LLVM functions, and declarations of other functions, to ``scratch``.
 
-    ``scratch`` is the temporary module in which rKernels of ``module`` are lowered.
+    ``scratch`` is the temporary module in which ``kernels``, the rKernels of ``module``, are
+    lowered. A declaration is moved if the rKernels call the declared function.
     """
     declared = called_functions(module, map(_symbol, kernels)) - set(map(_symbol, kernels))
     for operation in [o.operation for o in module.body.operations]:
@@ -158,7 +159,11 @@ def _rename(constant: Any, name: str, kernels: list[Any]) -> None:
 
 
 def _move_back(scratch: Any, module: Any) -> None:
-    """Move the lowered functions to ``module``, except for declarations that exist there."""
+    """Move the lowered functions from ``scratch`` to ``module``.
+
+    ``scratch`` is the temporary module in which the functions were lowered. A function stays there
+    if ``module`` has a function or a declaration of the same name.
+    """
     present = {
         _symbol(operation) for operation in module.body.operations
         if "sym_name" in operation.attributes

@@ -77,8 +77,9 @@ def _is_product(op: Structured) -> bool:
     """Return whether an operation is a float sum of products of two inputs, all on memrefs.
 
     The reduction loops must be static. Both inputs must depend on every reduction loop with more
-    than one trip. Each dimension of an input must be indexed by a single loop, or by the panels of
-    a parallel loop (see ``_loops``); this excludes a convolution's windows.
+    than one trip. Each dimension of an input must be indexed by a single loop (``loop``) or, in a
+    layout of panels, by ``loop floordiv width`` or ``loop mod width`` of a parallel loop. This
+    excludes a convolution's windows.
     """
     body = [inner.operation.name for inner in op.body]
     if len(op.maps) != 3 or op.num_outputs != 1 or body[-2:] != ["arith.mulf", "arith.addf"]:
@@ -164,8 +165,9 @@ def _reductions(op: Structured) -> list[int]:
 def _loops(map_: ir.AffineMap) -> list[int | None]:
     """Return, for each dimension of an operand, the index of the loop that indexes the dimension.
 
-    Index expressions are ``loop``, and in panels ``loop floordiv width`` or ``loop mod width``. The
-    result is None for a dimension with any other expression.
+    The index expression of a dimension is ``loop`` or, in a layout of panels, ``loop floordiv
+    width`` or ``loop mod width``. The result is None for a dimension with any other expression.
+    ``map_`` is the operand's indexing map.
     """
     places = [panel_index(expr) for expr in map_.results]
     return [
@@ -187,8 +189,8 @@ def _results_sharing(op: Structured, map_: ir.AffineMap) -> int:
 def _bound(size: Index | None) -> int:
     """Return an upper bound on a dimension's size; 1 if no bound is known.
 
-    The caller multiplies the bounds of several dimensions. ``size`` is an int, a value of the IR,
-    or None for an unknown size.
+    The caller multiplies the bounds of several dimensions, so that a dimension without a known
+    bound does not count. ``size`` is an int, a value of the IR, or None for an unknown size.
     """
     return size if isinstance(size, int) else (size and upper_bound(size)) or 1
 

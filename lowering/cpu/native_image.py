@@ -95,8 +95,8 @@ def build_image(
 def _entries(module: ir.Module, program: Program) -> tuple[ModuleEntry, ...]:
     """Return an entry for each external rKernel with a state.
 
-    The order is that of the code's state table. An entry has the code module, the symbol, and the
-    index of the rKernel in ``program``.
+    The order is that of the rows of the table ``MODULES`` (``with_state``). An entry has the code
+    module, the symbol, and the index of the rKernel in ``program``.
     """
     numbers = {kernel.name: number for number, kernel in enumerate(program.kernels)}
     return tuple(

@@ -29,7 +29,11 @@ class IndexRanges:
     """Ranges of a kernel's integer values, for known sizes of its grid and block."""
 
     def __init__(self, grid: Dim3, block: Dim3, known: Mapping[ir.Value, Range]) -> None:
-        """Start the analysis from ``known``, the ranges of the kernel's arguments."""
+        """Start the analysis from ``known``, the ranges of the kernel's arguments.
+
+        ``grid`` has the counts of blocks, and ``block`` the counts of a block's threads, along x, y
+        and z.
+        """
         self._grid, self._block = grid, block
         self._arithmetic = Arithmetic(grid)
         self._found: dict[ir.Value, Range | None] = dict(known)

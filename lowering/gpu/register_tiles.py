@@ -1,9 +1,9 @@
 """Chooses tiles of results that a thread keeps in registers (register blocking).
 
 Without tiles, a contraction or a convolution loads each operand for every product. A thread that
-computes a tile of m by n results loads m + n elements for m * n products. The sizes of tiles divide
-the extents, so that all tiles are full. A tile grows only if each thread of the block still gets a
-tile.
+computes a tile of m by n results loads m + n elements for m * n products. Along each loop, the
+number of results of a tile divides the number of iterations, so that all tiles are full. A tile
+grows only if each thread of the block still gets a tile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ Tile = tuple[int, ...]
 def choose_tile(generic: Structured, loops: Loops, block_threads: int) -> Tile:
     """Return the tile of a thread: the number of its results along each parallel loop.
 
-    All numbers are 1 if a larger tile would save no loads, or leave too few tiles for all threads.
+    All numbers are 1 if no larger tile divides the loops, saves loads, and leaves a tile for each
+    of the block's threads.
     """
     tile = [1] * len(loops.parallel)
     if not loops.reduced or loops.num_points is None:

@@ -35,7 +35,8 @@ class ResultChain:
     Attributes:
         initial: for each output of the reduction, the element-wise operation that computes its
             initial value; None if the reduction loads it.
-        reduction: the reduction, or an operation without initial values and epilogues.
+        reduction: the reduction. In a chain of a single operation, it may be an operation of any
+            other kind, too.
         epilogues: element-wise operations; each reads the result of the previous operation.
     """
 
@@ -82,8 +83,8 @@ def mark_chains(kernel: ir.Operation) -> None:
     Allocations whose elements the chains keep in registers get the attribute ``IN_REGISTERS``.
 
     Args:
-        kernel: a function of ``linalg.generic`` operations on memrefs; views of memrefs must still
-            have their static sizes.
+        kernel: a function of ``linalg.generic`` operations on memrefs. A size of a view that is
+            known at compile time must be static in the type of the view.
     """
     reductions = [
         operation
@@ -250,7 +251,8 @@ def _covers(map_: ir.AffineMap, buffer: ir.Value) -> bool:
     """Return whether an indexing map reaches every element of a buffer.
 
     Each result of the map must be a different loop, except along dimensions of size 1. Two
-    iterations then reach the same element only if they have equal indices of the map's loops.
+    iterations then reach the same element only if they have equal indices in all loops that occur
+    in the map.
     """
     dims = [plain_dim(expr) for expr in map_.results]
     plain = [dim for dim in dims if dim is not None]

@@ -64,7 +64,7 @@ class Results:
         """The index of the reduction's loop along which stored results are adjacent in memory.
 
         It is the parallel loop that indexes the last dimension of ``buffer``. The result is None if
-        no loop indexes this dimension alone and no other dimension.
+        this dimension's index is no plain loop, or if the loop indexes another dimension, too.
         """
         _, places = self._targets[0]
         return contiguous_loop(places)

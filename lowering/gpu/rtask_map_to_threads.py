@@ -57,7 +57,8 @@ class MapToThreads(Pass):
         rKernels get additional arguments for shared and scratch memory.
 
         Raises:
-            OperationError: if an ``rtask.kernel`` describes an rKernel.
+            OperationError: if the module has an ``rtask.kernel``, which describes an rKernel's
+                accesses: the changed rKernel would contradict this description.
         """
         with ir.Location.unknown(module.context):
             described = next(iter(described_kernels(module).values()), None)

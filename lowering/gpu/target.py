@@ -39,5 +39,8 @@ class GpuTarget:
 
     @property
     def name(self) -> str:
-        """The target in the form of the ``--target`` option, without features."""
+        """The target as users write it in the option ``--target``, such as ``nvvm:sm_90``.
+
+        A feature that a user may append, such as ``+tf32``, is left out.
+        """
         return f"{self.kind}:{self.chip}"

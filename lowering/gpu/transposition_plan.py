@@ -1,4 +1,4 @@
-"""Plans an element-wise operation that transposes operands, without IR.
+"""Plans how a block computes an element-wise operation that transposes operands.
 
 Adjacent lanes compute adjacent elements of the result. If an operand is contiguous along another
 loop, its accesses are uncoalesced: each lane would fetch a memory sector for a single element. So

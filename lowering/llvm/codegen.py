@@ -93,9 +93,10 @@ def _optimized(
 
 
 def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
-    """Return the error that foreign code ``module`` does not define the function ``symbol``.
+    """Return an error which says that foreign code does not define the function ``symbol``.
 
-    ``details`` is inserted in the message after "found".
+    ``module`` is the name of the foreign code. ``details`` is inserted in the message after
+    "found".
     """
     return TargetError(
         f"module '{module}': expected a definition of the function '{symbol}', found {details}; "

@@ -1,4 +1,7 @@
-"""Links external PTX modules to a program: their definitions replace the program's declarations."""
+"""Links external PTX modules to a program's PTX.
+
+The definitions of functions in the modules replace the program's declarations.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +140,10 @@ class PtxModule:
             )
 
     def refused(self, expected: str, found: str) -> TargetError:
-        """Return the error that this module has ``found`` where ``expected`` is required."""
+        """Return an error which says that ``found`` was found in this module.
+
+        The error also says that ``expected`` was expected.
+        """
         return TargetError(f"module '{self.name}': expected {expected}, found {found}; mend it")
 
 

@@ -56,10 +56,10 @@ class SplitLoops:
         )
 
     def renumber(self, map_: ir.AffineMap) -> list[ir.AffineExpr]:
-        """Return the results of an indexing map, as expressions of the new loops.
+        """Return the results of an indexing map, as expressions in the indices of the new loops.
 
-        In place of a split loop, the expressions use the loop over blocks. The caller adds the loop
-        over the points (iterations) of a block.
+        The expressions use the block loop in place of a split loop. The caller adds the index of
+        the point loop, which runs over the iterations of a block.
         """
         dims = [ir.AffineExpr.get_dim(self.blocks[loop]) for loop in range(map_.n_dims)]
         renumbered = ir.AffineMap.get(len(self.kinds), 0, dims)
@@ -188,9 +188,10 @@ class ChannelBlocker:
         """Return a ``linalg.generic``'s initial tensor, and the new results of its indexing map.
 
         The old initial tensor ``value`` is empty or a fill; an empty tensor or a fill of the new
-        shape is emitted. ``map_`` is the old indexing map, ``loops`` describes the new loops.
-        ``result`` is the blocked layout of the operation's result; None for the plain layout with
-        split dimensions.
+        shape is emitted. ``map_`` is the old indexing map, ``loops`` describes the new loops. Each
+        dimension along a split loop becomes two dimensions, of blocks and of points. ``result`` is
+        the blocked layout of the operation's result, in which points are innermost; if it is None,
+        the dimension of points follows the dimension of blocks.
         """
         shape, exprs = _expanded(map_, shape_of(value), loops)
         if result is not None:

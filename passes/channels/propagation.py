@@ -118,11 +118,11 @@ class Rules(Protocol[C]):
 
 
 def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
-    """Return which values of a block get the new layout, and which operations to rewrite for them.
+    """Return which values of an MLIR block change their layout, and which operations to rewrite.
 
-    The layout propagates through the block by ``rules``. ``operations`` are the operations of an
-    MLIR block in order. A change of layout that costs something is left out if no operation
-    benefits from it.
+    ``rules`` are the propagation rules of the change: blocking or padding of channels.
+    ``operations`` are the operations of the block in order. A change of layout that costs something
+    is left out if no operation benefits from it.
     """
     # Facts about the generics are read several times, while the operations stay as they are.
     facts = [Structured(op) if is_generic(op) else None for op in operations]
@@ -138,12 +138,12 @@ def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
 def _conversions(
     operations: Sequence[ir.OpView], facts: Sequence[Structured | None], rules: Rules[C]
 ) -> tuple[dict[ir.Value, C], Changes[C]]:
-    """Return the changes that copies apply to values, and all changes of layout in the block.
+    """Return the changes of layout that copies make, and all changes of layout in the block.
 
-    The second result includes the first. A copy converts a value without a new layout if a
-    concatenation can then read and compute the new layout, or if a generic becomes faster.
-    ``facts`` lists, for each of ``operations``, its ``Structured`` if the operation is a generic,
-    else None.
+    The first result maps each value that a copy converts to its change; the second result includes
+    these changes. A value that operations compute in its old layout is converted if a concatenation
+    can then read and compute the new layout, or if a generic becomes faster. ``facts`` lists, for
+    each of ``operations``, its ``Structured`` if the operation is a generic, else None.
     """
     concatenations = [op for op in operations if op.operation.name == CONCAT]
     changes = _spread(operations, facts, rules, {}, frozenset())

@@ -1,4 +1,4 @@
-"""Matches convolutions: image, window, strides, padding, and following elementwise operations."""
+"""Matches convolutions with constant weights, and finds the elementwise operations after them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matches matrix products with constant weights and their elementwise readers; emits products."""
+"""Matches and emits products with weights, and matches the elementwise operations after them."""
 
 from __future__ import annotations
 

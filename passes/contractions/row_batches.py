@@ -52,8 +52,9 @@ def choose_batches(
 def equal_parts(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
     """Cut a sequence into consecutive parts of at most ``most`` elements, and return the parts.
 
-    If a size above half of ``most`` divides the length of the sequence, all parts have the largest
-    such size, so that they share code. Otherwise, the sizes differ by at most one.
+    If the length of the sequence has a divisor above ``most / 2`` and up to ``most``, all parts
+    have the largest such divisor as length, so that the products made from them share code.
+    Otherwise, the lengths differ by at most one.
     """
     total = len(numbers)
     sizes = [n for n in range(min(most, total), most // 2, -1) if total % n == 0]

@@ -72,7 +72,10 @@ def _with_decisions(problem: Problem, opaque: set[int]) -> Problem:
 
 
 def _is_shared(problem: Problem, value: int) -> bool:
-    """Whether value number ``value`` is read more than once, or broadcast over a reader's loops."""
+    """Whether a value is read more than once, or is broadcast over a loop of a reader.
+
+    ``value`` is the index of the value in ``problem``.
+    """
     reads = [read for read in problem.reads if read.value == value]
     return len(reads) > 1 or any(
         not set(problem.assignments[read.reader].loops) <= set(read.dims) for read in reads
@@ -81,7 +84,9 @@ def _is_shared(problem: Problem, value: int) -> bool:
 
 @dataclass(frozen=True)
 class _Source:
-    """A value that an operand is, or from which an operand is computed, for example by a reshape.
+    """A value of a function behind an operand: the operand itself, or a value that it is made from.
+
+    For example, a reshape makes an operand from a value.
 
     Attributes:
         value: the index of the value among the function's values.
@@ -198,9 +203,10 @@ class _Reader:
                 yield Read(source.value, number, (None,) * len(shape_of(result)))
 
     def _sources(self, value: ir.Value) -> Iterator[_Source]:
-        """Yield the function's numbered values that ``value`` is, or from which it is computed.
+        """Yield the function's numbered values behind ``value``: itself, or those it is made from.
 
-        An operation whose results have no number, such as a reshape, is replaced by its operands.
+        If ``value`` has no number, because an operation such as a reshape computes it, the
+        operation is replaced by its operands until all values have numbers.
         """
         if value in self._values:
             yield _Source(self._values[value], is_direct=True)
@@ -236,11 +242,11 @@ class _Reader:
         return not known
 
     def _points(self, number: int) -> tuple[Span, ...]:
-        """Return the spans of a gather in assignment ``number``, one for each loop.
+        """Return, for each loop of assignment ``number``, the span of a gather in the assignment.
 
-        A gather (``tensor.extract``) reads one element in every iteration. The product of the spans
-        is therefore the count of elements that the gather reads in a tile of the assignment's
-        loops.
+        A span gives the count of elements that a tile touches along one dimension. A gather
+        (``tensor.extract``) reads one element in every iteration, so its spans are the tile's
+        iterations of each loop, and their product is the count of elements that it reads.
         """
         loops = range(self._first_loops[number], self._first_loops[number + 1])
         return tuple(Span(((loop, 1),)) for loop in loops)
@@ -276,7 +282,7 @@ def _is_contiguous(op: Structured, loop: int) -> bool:
 
 
 def _extracts(op: Structured) -> list[ir.Operation]:
-    """Return the ``tensor.extract`` operations of a body."""
+    """Return the ``tensor.extract`` operations in the body of a ``linalg.generic``."""
     return [inner.operation for inner in op.body if inner.operation.name == "tensor.extract"]
 
 

@@ -23,7 +23,7 @@ ENOUGH_TASKS = 64
 
 @dataclass(frozen=True)
 class Joined:
-    """Two groups that may legally be merged; a boundary decides whether to merge them.
+    """Two groups of operations that may legally be merged; a boundary decides on the merge.
 
     Attributes:
         parts: the parallelism and work of each of the two groups.
@@ -44,7 +44,10 @@ class Joined:
 
 
 class Boundary(Protocol):
-    """A rule that decides whether to merge an operation with the group of an operand's producer."""
+    """A rule that decides whether to merge an operation with the group of an operand's producer.
+
+    ``gathers`` tells whether an operation may gather from values that its own group computes.
+    """
 
     gathers: ClassVar[bool]
     """Whether the rule lets an operation gather from values that its own group computes."""
@@ -68,7 +71,7 @@ class Separate:
 
 @dataclass(frozen=True)
 class Parallelism:
-    """The rule that merges two groups unless the merged group has too few independent rTasks.
+    """The rule that merges two groups of operations if enough of their parallelism remains.
 
     ``enough`` is the least number of independent rTasks that keeps the device busy.
     """

@@ -129,8 +129,9 @@ class _Grouping:
     def _stays_acyclic(self, producer: Group, consumer: Group) -> bool:
         """Whether merging two groups is known to create no dependence cycle.
 
-        A cycle is a path from ``producer`` through other groups to an operand of ``consumer``. The
-        check is conservative: False does not prove a cycle.
+        The merge creates a cycle if a path leads from ``producer`` through other groups to an
+        operand of ``consumer``. The check is conservative: if the result is False, there may be no
+        cycle.
         """
         inside = {op.operation for op in producer.operations + consumer.operations}
         if self._used_only_in(producer, inside):

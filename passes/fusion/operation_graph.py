@@ -1,4 +1,4 @@
-"""Builds the data-flow graph of an MLIR block: numbered operations, sources and readers."""
+"""Builds the data-flow graph of an MLIR block: finds the sources and readers of each operation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from rammer_mlir.passes.ir.structured import captured_values, is_generic
 
 
 class OperationGraph:
-    """The data-flow graph of an MLIR block's operations, numbered in order, without terminator."""
+    """The data-flow graph of an MLIR block.
+
+    Operations are numbered in the order of the block; the terminator is no node of the graph.
+    """
 
     def __init__(self, block: ir.Block, units: Units) -> None:
         """Store the operations of a block, which must not change afterwards.

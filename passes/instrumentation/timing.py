@@ -32,7 +32,10 @@ class _Entry:
         return self.seconds + sum(entry.total() for entry in self.inside)
 
     def child(self, name: str) -> _Entry:
-        """Return the last nested entry if its name is ``name``; otherwise append a new entry."""
+        """Return the last nested entry if it is called ``name``; else append a new entry.
+
+        The new entry is returned.
+        """
         if not self.inside or self.inside[-1].name != name:
             self.inside.append(_Entry(name))
         return self.inside[-1]

@@ -72,8 +72,8 @@ class ConstantArgument:
     def steps(self) -> list[Step]:
         """The steps, in order, that compute the argument from the stored value; may be empty.
 
-        Each second step, from the first, is a reshape. The steps between are transposes, products
-        with a matrix, or sums.
+        The steps with even indices (0, 2, ...) are reshapes. Each step between two reshapes is a
+        transpose, a product with a matrix, or a sum.
         """
         if PACK not in self.attributes:
             return []

@@ -73,7 +73,7 @@ def _power_of_two(code: Scalar) -> Scalar:
 def _float(code: Scalar, form: FloatFormat) -> Scalar:
     """Emit the f32 value of ``code``: the bit pattern of a float of the format ``form``, as UINT32.
 
-    A subnormal number is computed as a multiple of the smallest number.
+    A subnormal number is computed as a multiple of the smallest positive number of the format.
     """
     size = code & ((1 << form.bits) - 1)
     normal = size.shift_left(23 - form.mantissa) + ((127 - form.bias) << 23)

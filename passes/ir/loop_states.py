@@ -1,4 +1,4 @@
-"""Finds the initial values of loops; names the operation around loops of a single rTask."""
+"""Finds the initial values of the states of loops, which iterations carry from one to the next."""
 
 from __future__ import annotations
 

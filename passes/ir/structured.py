@@ -338,7 +338,7 @@ class Structured:
 
     @cached_property
     def points(self) -> int:
-        """The number of points of the iteration space."""
+        """The number of points of the iteration space: the product of the loops' trip counts."""
         return prod(self.extents)
 
     @cached_property

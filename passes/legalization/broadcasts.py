@@ -16,12 +16,12 @@ _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 def fold_broadcasts(module: ir.Module) -> None:
-    """Replace operands of elementwise operations that are broadcast, transposed or filled tensors.
+    """Make elementwise operations read the sources of broadcast, transposed or filled operands.
 
-    The operations index the source of a broadcast or transposition instead, and use the scalar of a
-    fill. Broadcasts of computed values, such as the maximum of each row, remain: they separate a
-    reduction from operations on long rows, which would be fused with it in rTasks whose temporaries
-    exceed the stack of a thread.
+    The operations index the source of a broadcast or transposition, and use the scalar of a fill.
+    Broadcasts of computed values, such as the maximum of each row, remain. Without the broadcast,
+    the reduction that computes such a value would be fused with operations on long rows, in rTasks
+    whose temporaries exceed the stack of a thread.
     """
     for op in list(operations_named(module.operation, "linalg.generic")):
         nest = Structured(op.opview)
@@ -62,9 +62,11 @@ def _fold(nest: Structured) -> None:
 
 
 def _source(value: ir.Value, read: ir.AffineMap) -> tuple[ir.Value, ir.AffineMap, ir.Value | None]:
-    """Return the tensor that ``value`` repeats or transposes, and how ``read`` indexes it.
+    """Return the tensor that ``value`` repeats or transposes, and the indexing map to read it.
 
-    The third value is the scalar if ``value`` is a fill, else None.
+    ``read`` is the indexing map by which an operation reads ``value``. The third result is the
+    scalar that fills ``value``; None if ``value`` is no fill. If ``value`` neither repeats nor
+    transposes a tensor, ``value`` and ``read`` are returned.
     """
     while (nest := _elementwise_producer(value)) is not None:
         (yielded,) = nest.yielded

@@ -62,7 +62,10 @@ class _Number:
 
     @property
     def length(self) -> ir.Value:
-        """Emit |x + yi| divided by ``large``, which is max(|x|, |y|): from 1 to sqrt(2)."""
+        """Emit |x + yi| divided by ``large``, the larger one of |x| and |y|.
+
+        The quotient is between 1 and sqrt(2).
+        """
         return math.sqrt(arith.addf(_constant(self.x, 1.0), arith.mulf(self.ratio, self.ratio)))
 
 

@@ -1,6 +1,6 @@
 """Orders the loops of reductions as named operations of linalg do.
 
-StableHLO's lowering gives a convolution loops in an order of its own, which passes that recognize
+StableHLO's lowering orders the loops of a convolution in another way, which passes that recognize
 convolutions do not expect.
 """
 

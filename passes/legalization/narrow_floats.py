@@ -59,7 +59,7 @@ def _dtype(value: ir.Value) -> DType:
 
 
 def _given(value: ir.Value) -> Scalar:
-    """Return the ``Scalar`` that holds an SSA value; its Python operators emit arithmetic.
+    """Return a ``Scalar``, an object whose Python operators emit arithmetic, for an SSA value.
 
     The ``Scalar`` of a float of at most 8 bits holds the float's bits as an i8.
     """

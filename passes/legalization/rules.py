@@ -320,9 +320,10 @@ def _coverage_problem(op: ir.Operation) -> str:
 
 
 def _covers(map_: ir.AffineMap, shape: Sequence[int]) -> bool:
-    """Whether an output's indexing map, over all loops, addresses every element of the output.
+    """Whether the loops of an operation write every element of an output.
 
-    Each dimension must be indexed by a loop of its own, or have size 1.
+    ``map_`` is the output's indexing map, ``shape`` its shape. Each dimension must be indexed by a
+    loop that indexes no other dimension, or have size 1.
     """
     results = list(map_.results)
     loops = [str(each) for each in results if isinstance(each, ir.AffineDimExpr)]

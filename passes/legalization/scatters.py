@@ -3,7 +3,7 @@
 Specifications: https://openxla.org/stablehlo/spec#scatter, and the operation ``scatter`` of
 torch-mlir's dialect TMTensor. Elements are computed independently, at the cost of testing every
 scatter index for each element. Scatters of few updates into many elements, such as the gradient of
-an embedding, would test too many; a sequential loop over the updates computes these instead.
+an embedding, would need too many tests; they become a sequential loop over the updates instead.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ a CPU, and up to a microsecond on a GPU.
 
 
 def lower_scatters(module: ir.Module) -> None:
-    """Replace scatters that overwrite, add, multiply, or take an extreme; emit reductions instead.
+    """Replace scatters that overwrite, add, multiply, or take a minimum or maximum.
 
-    An extreme is a minimum or maximum. Scatters of several operands, of dynamic shapes or with
-    other combining functions remain unchanged, and so do extremes of integers.
+    A scatter becomes a reduction, or loops over its updates if a reduction would take too long.
+    These scatters remain unchanged: those of several operands, of dynamic shapes or with other
+    combining functions, minima and maxima of integers, and arithmetic on truth values (i1).
     """
     if stablehlo is None:
         return
@@ -172,9 +173,10 @@ def _numbers(op: ir.Operation) -> _Numbers:
 
 
 def _lowered(operands: Sequence[ir.Value], numbers: _Numbers, combine: _Combine) -> ir.Value:
-    """Emit a reduction, or loops over the updates where a reduction would take too long.
+    """Emit the operations that replace a scatter, and return the result.
 
-    Return the result; the arguments are those of ``_reduction``.
+    They are a reduction, or loops over the updates if a reduction would take too long. The
+    arguments are those of ``_reduction``.
     """
     shape, _, update_shape = (ir.RankedTensorType(value.type).shape for value in operands)
     each = [n for dim, n in enumerate(update_shape) if dim not in numbers.update_window_dims]
@@ -250,7 +252,7 @@ def _reduction(operands: Sequence[ir.Value], numbers: _Numbers, combine: _Combin
 
 @dataclass(frozen=True)
 class _Windows:
-    """Emits the places of the windows of elements that updates are scattered to.
+    """Emits the places of windows: the parts of the result to which updates are scattered.
 
     Attributes:
         indices: the tensor of scatter indices.
@@ -308,11 +310,11 @@ class _Element:
     scatter_dims: Sequence[int]
 
     def update(self) -> tuple[ir.Value, ir.Value]:
-        """Emit the test and the read of an update, for a result element and a scatter index.
+        """Emit the read of an update, and the test whether the update is for a result element.
 
-        Both belong to the current iteration of the loops. Return two values: whether the scatter
-        index has an update for the element, and this update. If the test is false, the update is
-        arbitrary.
+        The current iteration of the loops determines the result element and the scatter index.
+        Return two values: whether the scatter index has an update for the element, and this update.
+        If the test is false, the update is arbitrary.
         """
         rank = self.windows.rank
         own = [linalg.IndexOp(n).result for n in range(rank)]
@@ -354,10 +356,10 @@ class _Update:
     counters: Sequence[ir.Value]
 
     def combined(self, operand: ir.Value, combine: _Combine) -> ir.Value:
-        """Emit the combination of the current update with its element of ``operand``.
+        """Emit the combination of an update with its element of ``operand``, the tensor to update.
 
-        Return ``operand`` with this element replaced. Updates outside of ``operand`` change
-        nothing.
+        The current iteration of the loops determines the update. Return ``operand`` with the
+        element replaced. An update whose place is outside of ``operand`` changes nothing.
         """
         places, conditions = list[ir.Value](), list[ir.Value]()
         for place, size in self._places(list(ir.RankedTensorType(operand.type).shape)):
@@ -371,7 +373,11 @@ class _Update:
         return tensor.InsertOp(value, operand, places).result
 
     def _places(self, shape: Sequence[int]) -> list[tuple[ir.Value, int]]:
-        """Emit the element's index along each dimension; return pairs of index and size."""
+        """Emit the place of the current update in the tensor to update, whose shape is ``shape``.
+
+        Return, for each dimension of the tensor, the index of the element that the update changes,
+        and the dimension's size.
+        """
         found = _Windows(self.indices, self.numbers, len(shape))
         inside = self.numbers.update_window_dims
         starts = found.starts([c for n, c in enumerate(self.counters) if n not in inside])

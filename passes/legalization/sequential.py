@@ -70,8 +70,8 @@ def keep_states_in_place(root: ir.Operation) -> None:
 def _keep(block: ir.Block, states: Sequence[ir.Value], *, skipped: int) -> None:
     """Copy the values that a block yields into the buffers of the states.
 
-    Values that are, or are made in, the buffer of another state are copied twice: first out of this
-    buffer, before any state changes.
+    If a value is stored in the buffer of another state, it is copied twice: first to a new buffer,
+    because the other state may be changed earlier.
 
     Args:
         block: the block of a loop.
@@ -98,7 +98,11 @@ def _copy(value: ir.Value, place: ir.Value) -> ir.Value:
 
 
 def _buffer_of(value: ir.Value) -> ir.Value:
-    """Return the value in whose buffer insertions and loops make ``value``; else ``value``."""
+    """Return the value that owns the buffer in which ``value`` is stored.
+
+    Insertions and loops store their results in the buffer of an operand: the result is the first
+    value of such a chain, or ``value`` itself if no insertion or loop computes it.
+    """
     while True:
         owner = value.owner
         if found := initial_operand(value):

@@ -56,7 +56,10 @@ class CacheTraffic:
         return 2 * self.intermediates - self.repeated * (chunks - 1)
 
     def pays(self, chunks: int) -> bool:
-        """Whether ``chunks`` chunks save at least half of the intermediates' traffic."""
+        """Whether computing the chain in ``chunks`` chunks saves enough of its traffic.
+
+        It has to save at least half of the bytes that the intermediates move to and from memory.
+        """
         return self.saved(chunks) >= _LEAST_SAVED * 2 * self.intermediates
 
 
@@ -108,8 +111,8 @@ class CachedChains:
     def choose(self, block: ir.Block, chains: ChunkedChains) -> ChunkedChain | None:
         """Return the last chain in the block that should be cut into chunks; None if there is none.
 
-        A chain that ends at a chunk of an earlier chain is returned only if there is no other
-        chain.
+        ``chains`` finds the chains of the block. A chain that ends at a chunk of an earlier chain
+        is returned only if there is no other chain.
         """
         operators = [op for op in block.operations if op.operation.name == OPERATOR]
         # Chunks are cut again only after all chains are cut.

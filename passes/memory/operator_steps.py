@@ -125,7 +125,7 @@ def _value(root: Root, value: ir.Value) -> Value:
 
 
 def tensor_bytes(value: ir.Value) -> int:
-    """Return the bytes of a tensor's elements."""
+    """Return the size of a tensor's elements in bytes."""
     return prod(shape_of(value)) * element_bytes(value.type)
 
 

@@ -96,7 +96,7 @@ def estimate(nest: LoopNest, device: Device) -> RKernel:
 
 
 def nest_of(op: Structured) -> LoopNest:
-    """Return the loop nest of a structured operation."""
+    """Return the loop nest of a ``linalg.generic``."""
     order = sorted(range(len(op.parallel)), key=lambda loop: not op.parallel[loop])
     place = {loop: number for number, loop in enumerate(order)}
     operands: list[Operand] = []

@@ -143,7 +143,10 @@ class GraphBuilder:
 
 
 def root_of(value: ir.Value) -> ir.Value:
-    """Return the memref at the root of a chain of views: an argument or an allocation."""
+    """Return the memref from which a chain of views that ends at ``value`` starts.
+
+    It is a function argument, or the result of an allocation.
+    """
     while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _VIEWS:
         value = value.owner.operation.operands[0]
     return value

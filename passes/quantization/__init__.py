@@ -1,1 +1,1 @@
-"""Quantizes contractions in regions to 8 or 16 bits: ranges, scales, and the rewrite."""
+"""Quantizes contractions in regions to 8 or 16 bits, by the value ranges of their operands."""

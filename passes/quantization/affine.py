@@ -42,10 +42,10 @@ def affine_of(found: Range, *, is_symmetric: bool = False) -> Affine:
 
 
 def _scale(extent: float, steps: int) -> float:
-    """Return the scale with which ``steps`` steps between integers cover a range of real numbers.
+    """Return the real difference of adjacent integers if ``steps`` differences cover a range.
 
-    ``extent`` is the length of the range. The scale is rounded to f32, and is at least
-    ``TINIEST``.
+    ``extent`` is the length of the range of real numbers. The result, a scale, is rounded to f32,
+    and is at least ``TINIEST``.
     """
     return float(np.float32(max(extent / steps, TINIEST)))
 

@@ -71,13 +71,13 @@ class Histogram:
     counts: Counts = field(default_factory=lambda: np.zeros(2 * _SIDE_BINS))
 
     def widen(self, values: Floats) -> None:
-        """Extend the extremes to include more values."""
+        """Extend the extremes of the tensor to include ``values``."""
         if values.size:
             self.low = min(self.low, float(values.min()))
             self.high = max(self.high, float(values.max()))
 
     def count(self, values: Floats) -> None:
-        """Add values, all within the extremes, to the counts."""
+        """Count ``values``, which must be within the extremes, in their bins."""
         limits = (-self.largest, self.largest)
         self.counts += np.histogram(values, 2 * _SIDE_BINS, limits)[0]
 

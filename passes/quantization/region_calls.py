@@ -97,7 +97,7 @@ def name_function(module: ir.Module, function: ir.OpView, name: str) -> None:
 
 
 def return_more(function: ir.OpView, values: Sequence[ir.Value]) -> None:
-    """Append values to the results of a function."""
+    """Make a function return ``values`` in addition to its results, after them."""
     *_, end = body_of(function).operations
     _return(function, [*end.operation.operands, *values])
     attributes = function.operation.attributes
@@ -107,7 +107,7 @@ def return_more(function: ir.OpView, values: Sequence[ir.Value]) -> None:
 
 
 def return_only(function: ir.OpView, values: Sequence[ir.Value]) -> None:
-    """Make a function return ``values`` instead of its results."""
+    """Make a function return only ``values``, instead of its old results."""
     _return(function, values)
     if "res_attrs" in function.operation.attributes:
         del function.operation.attributes["res_attrs"]

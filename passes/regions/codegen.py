@@ -85,7 +85,10 @@ class Codegen(Protocol):
         ...
 
     def supports(self, reading: Reading) -> bool:
-        """Whether the code generator can generate code for the single operation of a reading."""
+        """Whether the code generator can generate code for an operation with the given reading.
+
+        This method is called for operations that belong to no composite.
+        """
         ...
 
     def limits(self) -> Limits:

@@ -31,8 +31,9 @@ class RegionOperation:
         name: the composite's name, or the kind of the operation's reading; MLIR's name of the
             operation if it has no reading.
         readings: the readings of the operation or composite; empty if an operation has no reading.
-        values: for each operand and result of the readings, from the IR value (``Operand.value``)
-            to its number in the region; values inside a composite have no number.
+        values: maps each operand and result of the readings, given by its IR value
+            (``Operand.value``), to its number in the region; values inside a composite have no
+            number.
         inputs: the numbers of the operands of the operation or composite.
         outputs: the numbers of the results of the operation or composite.
     """

@@ -1,4 +1,4 @@
-"""Recognizes windows over an image's spatial dimensions: layout, stride, dilation, padding."""
+"""Recognizes windows over an image's spatial dimensions, and reads their strides and paddings."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def layout_of(map_: ir.AffineMap, letters: Mapping[int, str], axes: Sequence[Axi
 
     Args:
         map_: the operand's indexing map.
-        letters: from the index of each loop to its letter.
+        letters: maps the index of each loop to its letter.
         axes: the spatial axes.
     """
     spatial = {axis.loop: letters[axis.loop] for axis in axes}

@@ -35,7 +35,10 @@ def declare(computation: Computation, name: str) -> tuple[ir.OpView, ir.Block]:
 
 
 def arguments(computation: Computation, block: ir.Block) -> tuple[list[ir.Value], list[ir.Value]]:
-    """Return the arguments of an rKernel's function for inputs and for outputs, without the id."""
+    """Return the arguments of an rKernel's function for inputs, and those for outputs.
+
+    The first argument, the rTask id, is left out.
+    """
     arguments: list[ir.Value] = list(block.arguments[1:])
     num_inputs = len(list(computation.block.arguments))
     return arguments[:num_inputs], arguments[num_inputs:]
@@ -171,11 +174,11 @@ class _TileBuilder:
         self._shift_indices(copy, number)
 
     def _initial(self, op: Structured, result: int, reused: dict[int, ir.Value]) -> ir.Value:
-        """Return the destination operand for a result of the tiled operation.
+        """Return the operand of the tiled ``op`` into which the tile of a result is written.
 
-        ``result`` is the index of the result. If the body of ``op`` reads the destination, the
-        returned tensor contains the initial values. ``reused`` maps the index of a result to
-        the input whose tile the result overwrites.
+        ``result`` is the index of the result. If the body of ``op`` reads this operand, the
+        returned tensor contains the initial values. ``reused`` maps the index of a result to the
+        input whose tile the result overwrites.
         """
         value = op.outputs[result]
         if _is_computed(value):
@@ -202,7 +205,7 @@ class _TileBuilder:
         return _extract(tile, offsets, sizes, shape)
 
     def _destination(self, op: Structured, result: int) -> ir.Value:
-        """Return the tensor into which the tile of result ``result`` of ``op`` is computed.
+        """Return the tensor into which an rTask computes its tile of a result of ``op``.
 
         ``result`` is the index of the result. The tensor is a slice of an output of the function,
         or an empty tensor if the tile is a temporary.
@@ -235,7 +238,7 @@ class _TileBuilder:
 
         Args:
             copy: the tiled operation.
-            number: index of the operation in the computation.
+            number: index of the original operation in the computation.
         """
         spans = self._domain.spans(number)
         gathers = gathers_of(Structured(copy.opview))

@@ -23,20 +23,19 @@ size.
 
 @dataclass(frozen=True)
 class Aim:
-    """The target of an rTask's work: tiles are cut until the work is at most the target.
+    """Targets for the operations and for the bytes of an rTask, and when tiles are no longer cut.
 
-    A cut makes the tiles of one loop smaller. An rTask has a target of operations and a target of
-    bytes. Tiles are cut until rTasks meet both targets and access at most ``memory`` bytes. Cutting
-    stops early before a cut if two conditions hold: ``is_partly_met`` allows it, and the cut would
-    multiply the bytes moved by all rTasks together by more than ``_MUCH_MORE`` for each doubling of
-    the count of rTasks.
+    A cut makes the tiles of one loop smaller. Tiles are cut until an rTask meets both targets and
+    accesses at most ``memory`` bytes. Before that, the next cut is left out, and cutting ends, if
+    ``is_partly_met`` is true, and the cut would multiply the bytes moved by all rTasks together by
+    more than ``_MUCH_MORE`` for each doubling of the count of rTasks.
 
     Attributes:
-        operations: target for the scalar operations of an rTask.
-        num_bytes: target for the bytes that an rTask accesses.
-        enough: least count of rTasks with which cutting may stop early if the target of operations
+        operations: target: an rTask executes at most this number of scalar operations.
+        num_bytes: target: an rTask accesses at most this number of bytes.
+        enough: least count of rTasks with which cutting may end early if the target of operations
             is not met.
-        memory: maximum bytes that an rTask may access; cutting does not stop early above this
+        memory: maximum bytes that an rTask may access; cutting does not end early above this
             maximum. 0 for no maximum.
     """
 
@@ -87,7 +86,8 @@ def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:
 
     Args:
         work: scalar operations per rTask of the first target; finer targets have a fraction of it.
-        enough: ``Aim.enough`` of the first target; 0 for infinity.
+        enough: for the first target, the least count of rTasks with which cutting tiles may end
+            early (``Aim.enough``); 0 if it must not end early.
     """
     return (
         Aim(work, work // _OPERATIONS_PER_BYTE, enough or 1 << 62),

@@ -74,7 +74,7 @@ def estimated_kernel(
     limits: Sequence[LoopLimit],
     cost: Callable[[Tiling], TileCost],
 ) -> RKernel:
-    """Return an rKernel for cost estimates: the costs of the fastest tiling on a device.
+    """Return an rKernel that has only the costs of the fastest tiling on a device, for estimates.
 
     The rKernel has no boxes, and so no data dependencies.
 

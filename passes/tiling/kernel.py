@@ -80,8 +80,8 @@ class Computation:
     def reads_again(self) -> bool:
         """Whether a reduction and another operation read the same value, as in a softmax.
 
-        Always False if the function has a contraction that reads the elements of all its inputs
-        several times.
+        The result is always False if the function has a contraction that reads each element of all
+        its inputs several times, such as a matrix product.
         """
         readers: defaultdict[ir.Value, list[Structured]] = defaultdict(list)
         for op in self.generics:
@@ -211,8 +211,9 @@ def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimi
 
     - Tiles of a loop over contiguous memory of an argument or result consist of whole vectors.
     - In a contraction, tiles of a loop over an input's blocks of channels have several blocks, with
-      at least ``CONTIGUOUS_MINIMUM`` channels together. The loop over the channels of a block is
-      too short to be tiled. Each loaded element of the other input is multiplied by whole vectors.
+      at least ``CONTIGUOUS_MINIMUM`` channels together, so that each element that is loaded from
+      the other input is multiplied by whole vectors. The loop over the channels of a block is too
+      short to be tiled.
     - If a transform (as Winograd's) in the same rTask computes an input of a contraction, the loop
       along the rows of this input is not cut. Each of its tiles would load the contraction's other
       input again.
@@ -261,13 +262,13 @@ def _transformed_row(op: Structured, position: int, space: TileSpace, index: int
 
 
 def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict[int, int]:
-    """Return pairs of loop classes that may run over the blocks and within a block of an input.
+    """Return pairs of loop classes: over the blocks of channels of an input, and within a block.
 
-    The input may be stored in blocks of channels; its last dimension is then within a block. A key
-    of the result is the index of the loop class of a dimension that may count the blocks: a
-    tileable dimension whose loop indexes no other input. The value is the index of the loop class
-    of the last dimension. The result is empty if the loop of the last dimension indexes another
-    input or cannot be tiled.
+    Whether the input is stored in blocks is not known. If it is, its last dimension is within a
+    block, and an earlier dimension counts the blocks. So each earlier dimension gives a pair if it
+    can be tiled and its loop indexes no other input: the index of the dimension's loop class is a
+    key of the result, and the value is the index of the last dimension's loop class. The result is
+    empty if the loop of the last dimension indexes another input or cannot be tiled.
 
     Args:
         op: the operation that reads the input.
@@ -361,7 +362,7 @@ def tile_cost(computation: Computation, domain: TiledDomain) -> TileCost:
 def whole_cost(computation: Computation) -> TileCost:
     """Return the scalar operations and accessed bytes of an rTask that is the whole computation.
 
-    Operations are at least one for each 4 bytes accessed, because moving data is work too.
+    At least one operation is counted for each 4 bytes accessed, because moving data is work too.
     """
     operations = sum(op.operations for op in computation.generics)
     values = (*computation.block.arguments, *computation.returned)

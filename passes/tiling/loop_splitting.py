@@ -136,7 +136,10 @@ def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]
 
 
 def _can_split(value: ir.Value) -> bool:
-    """Whether a value is an argument, an empty tensor, or computed by a ``linalg.generic``."""
+    """Whether a dimension of ``value`` can become two dimensions.
+
+    This holds if ``value`` is an argument, an empty tensor, or the result of a ``linalg.generic``.
+    """
     owner = value.owner
     return isinstance(owner, ir.Block) or owner.name in ("tensor.empty", "linalg.generic")
 

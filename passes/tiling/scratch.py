@@ -82,10 +82,10 @@ def drop_scratch(module: ir.Module, kernels: Iterable[str]) -> set[str]:
 
 
 def _has_untouched(function: ir.Operation | ir.OpView, description: ir.Operation) -> bool:
-    """Whether the last argument is an i8 memref that an rKernel does not access.
+    """Whether an rKernel does not access its last argument, and this argument is an i8 memref.
 
-    Neither the body of ``function`` nor the boxes of ``description``, its ``rtask.kernel``, may
-    refer to the argument.
+    The argument is not accessed if neither the body of ``function`` nor a box of ``description``,
+    the function's ``rtask.kernel``, refers to it.
     """
     blocks = list(function.operation.regions[0].blocks)
     last = blocks[0].arguments[-1] if blocks else None

@@ -41,10 +41,11 @@ class _Index:
     constant: int = 0
 
     def box(self, tiling: Tiling, cut: Sequence[bool]) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Return the variable part of the offset of an rTask's box in this dimension, and its size.
+        """Return where an rTask's box begins in this dimension, and the box's size in elements.
 
-        The variable part has a pair for each loop on which the offset depends: the index of the
-        loop's class and the coefficient of the loop. The box's size is in elements.
+        Of the beginning, only the part that depends on loops is returned: a pair for each such
+        loop, the index of the loop's class and the coefficient of the loop. The loops of a class
+        are tiled together.
 
         Args:
             tiling: the tile size of each loop class.
@@ -105,10 +106,10 @@ class SpaceCost:
         ]
 
     def _loops(self, number: int) -> list[tuple[int | None, int]]:
-        """Return the index of the class, and the trip count, of each loop of operation ``number``.
+        """Return a pair for each loop of an operation: index of the loop's class, and trip count.
 
-        A class is a set of loops that are tiled together. The index is None for a loop that cannot
-        be tiled.
+        ``number`` is the index of the operation. A class is a set of loops that are tiled together.
+        The index is None for a loop that cannot be tiled.
         """
         of_loop = {
             c.loops[number]: k for k, c in enumerate(self.space.classes) if number in c.loops

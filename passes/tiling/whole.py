@@ -52,10 +52,15 @@ def _clone_inlined(op: ir.OpView, mapping: ValueMap, ip: ir.InsertionPoint) -> N
 def _is_updated_in_place(out: ir.Value, value: ir.Value) -> bool:
     """Let the loop that computes ``value`` work in ``out``; return whether that is possible.
 
-    The loop must be an ``scf.for`` or ``scf.while`` that carries a tensor. Its initial value must
-    be an argument of the function, a copy of which in ``out`` becomes the initial value; or it must
-    be the result of a linalg operation that writes a new tensor for this loop alone, and then
-    writes ``out`` instead. Return False, and change nothing, otherwise.
+    The loop must be an ``scf.for`` or ``scf.while`` that carries a tensor. There are two
+    possibilities:
+
+    - The tensor's initial value is an argument of the function. The argument is copied into
+      ``out``, and the copy becomes the initial value.
+    - The initial value is the result of a linalg operation that writes a new tensor for this loop
+      alone. The operation then writes ``out`` instead.
+
+    Otherwise, change nothing and return False.
     """
     found = initial_operand(value)
     if found is None:
@@ -72,9 +77,9 @@ def _is_updated_in_place(out: ir.Value, value: ir.Value) -> bool:
 
 
 def _is_written_to(out: ir.Value, start: ir.Value) -> bool:
-    """Let a linalg operation write ``out`` in place of a new tensor; return whether it can.
+    """Let a linalg operation write ``out``, not a new tensor; return whether that is possible.
 
-    ``start`` is the operation's result, which a loop alone may use.
+    ``start`` is the operation's result. It is not possible if ``start`` has several users.
     """
     assert not isinstance(start.owner, ir.Block), "arguments are no results"
     owner = start.owner.operation

@@ -184,7 +184,7 @@ def _is_whole(map_: ir.AffineMap, rank: int) -> bool:
 
 
 def _moves(map_: ir.AffineMap, rank: int) -> bool:
-    """Whether an operand has different elements for different rows or columns of the result.
+    """Whether an operand's elements depend on the row or the column of the convolution's result.
 
     ``map_`` is the operand's indexing map, ``rank`` the rank of the result.
     """

@@ -161,7 +161,8 @@ def _transformed(weight: ir.Value, filtering: Filtering, weights: DerivedWeights
     """Return the transformed weights [r, r, K, C, L, L] of a convolution.
 
     The weights are transformed at compile time. K and C count output and input blocks of L
-    channels. A grouped convolution has a group dimension before K in both shapes.
+    channels. Both the weights and the transformed weights of a grouped convolution have a dimension
+    of groups before K.
 
     Args:
         weight: the weight [K, C, taps, taps, L, L].

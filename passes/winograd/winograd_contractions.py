@@ -91,9 +91,10 @@ def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
 
 
 def _group(around: Sequence[int]) -> str:
-    """Return ``"g, "``, the subscript of the loop over groups for `contract`; empty without groups.
+    """Return the loop over groups, ``"g, "``, as a part of an index expression for ``contract``.
 
-    ``around`` lists the sizes of the dimensions before the channels: images, and groups if any.
+    The result is empty without groups. ``around`` lists the sizes of the dimensions before the
+    channels: images, and groups if any.
     """
     return "g, " if len(around) > 1 else ""
 

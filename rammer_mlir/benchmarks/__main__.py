@@ -239,10 +239,10 @@ def _measure_fusion(options: argparse.Namespace, found: report.Report) -> None:
 
 
 def _each(options: argparse.Namespace, part: str, default: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the models to measure for a part; print each model's name before it is yielded.
+    """Yield the models to measure for a part of the benchmark; print each name first.
 
-    If the command names no models, these are the models ``default``, or all models if ``default``
-    is empty.
+    These are the models that the command names. If it names none, these are the models ``default``,
+    or all models if ``default`` is empty.
     """
     names = list(default) if default and not options.models else select(options.models)
     for number, name in enumerate(names, start=1):

@@ -36,6 +36,7 @@ class Request:
         threads: the thread counts to measure with; for this compiler, the vEU counts.
         policies: policies of this compiler to measure.
         contenders: names in ``CONTENDERS`` of the other implementations to measure.
+        budget, patience, timeout: time limits in seconds.
     """
 
     model: str
@@ -54,7 +55,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Timing:
-    """Latency of a contender, or of this compiler with a policy, for a count of threads or vEUs."""
+    """A latency measured with ``threads`` threads, or vEUs, and the largest error of the outputs.
+
+    ``name`` is a contender, or for this compiler a policy. ``worst`` is the largest error against
+    the outputs of ONNX Runtime, divided by the tolerance.
+    """
 
     name: str
     threads: int
@@ -226,7 +231,7 @@ class _Measuring:
         return self._request.timeout if self._is_needed(name) else self._request.patience
 
     def _give_up(self, name: str, error: BaseException) -> None:
-        """Raise ``error`` of contender ``name`` unless measuring can go on without this contender.
+        """Return if the measurement can go on without contender ``name``; else raise its ``error``.
 
         The measurement can go on if the contender is neither the reference nor this compiler, and
         the error is a RammerError.

@@ -280,10 +280,10 @@ def _turns(executable: Executable, memory: _Memory) -> dict[str, Callable[[], li
 
 
 def _turn(launch: Callable[[], object], steps: int) -> list[float]:
-    """Return the mean seconds of a launch, as the only element of a list.
+    """Time one call of ``launch``; return the mean seconds of a launch, in a list of one element.
 
-    A call of ``launch`` makes ``steps`` launches. ``launch`` is called twice, and only the second
-    call is timed. The result is a list because ``take_turns`` expects a list of samples.
+    A call of ``launch`` makes ``steps`` launches. An untimed call comes first. The result is a list
+    because ``take_turns`` expects a list of samples.
     """
     launch()
     begin = time.thread_time()

@@ -144,7 +144,7 @@ class Lane:
         self._pipe.close()
 
     def __enter__(self) -> Self:
-        """Enter a context whose exit ends the process."""
+        """Return this object; when the ``with`` statement ends, the process ends."""
         return self
 
     def __exit__(

@@ -61,8 +61,10 @@ class Limit:
 class KernelLimit:
     """A lower bound of the time of all rOperators with the same rKernel, and their measured time.
 
-    ``count`` is the number of these rOperators. ``floor`` is the bound and ``seconds`` the measured
-    time. Both are seconds of a single vEU, which means that times on different vEUs are added.
+    ``operator`` is the first of these rOperators, ``count`` their number. ``floor`` is the bound,
+    ``seconds`` the measured time. Both are seconds of a single vEU: times on different vEUs are
+    added. ``is_arithmetic`` tells whether arithmetic, not memory traffic, determines the bound.
+    ``share`` is the measured time as a fraction of the time of all rTasks.
     """
 
     operator: str

@@ -17,9 +17,10 @@ _ROW_INCHES = 0.24
 
 
 def plot_ratios(results: Sequence[Result], path: Path) -> None:
-    """Draw, for every model, the ratio of other contenders' latencies to this compiler's.
+    """Draw, for every model, the ratio of other contenders' latencies to this compiler's latency.
 
-    The compiler's latency is that with its first policy. Each count of threads has a subplot.
+    If several scheduling policies of this compiler were measured, the latency with the first policy
+    counts. Each count of threads has a subplot.
 
     Args:
         results: the measured models.

@@ -47,6 +47,7 @@ class PredictionRequest:
         threads: the vEU counts to predict and measure with.
         policy: policy that schedules the model.
         scale: "full", or "small" for a model of reduced sizes.
+        budget: seconds of measuring for each vEU count.
     """
 
     model: str

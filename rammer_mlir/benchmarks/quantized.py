@@ -251,7 +251,10 @@ def _cell(timing: QuantizedTiming | None) -> str:
 
 
 def quantized_text(results: Sequence[QuantizedResult]) -> list[str]:
-    """Return the paragraphs of a report: caption, table, and contenders missing from the table."""
+    """Return the section of a report about quantized networks, as a list of paragraphs.
+
+    The paragraphs are a caption, the table of latencies, and the contenders without a latency.
+    """
     return [
         QUANTIZED,
         quantized_table(results),

@@ -1,4 +1,4 @@
-"""Build programs that only wait, to measure the cost of a launch and of a barrier between vEUs.
+"""Build programs of tiny dependent rTasks, to measure the cost of a launch and of a barrier.
 
 A program is a chain of rTasks, distributed over the vEUs round-robin. Each rTask adds 1 to the
 number that the previous rTask wrote. If there are several vEUs, each rTask therefore waits for

@@ -131,7 +131,11 @@ def text(report: Report) -> str:
 
 
 def _surroundings(report: Report) -> list[str]:
-    """Return the paragraphs about busy processes, clients, 8-bit networks and random operators."""
+    """Return the report's paragraphs about the parts `busy`, `server`, `quantized` and `sweep`.
+
+    These parts measure models beside busy processes, models with many clients, networks of 8-bit
+    integers, and random operators.
+    """
     parts: list[str] = []
     if report.busy:
         parts += busy_text(report.busy)

@@ -205,7 +205,8 @@ def _loads(
 ) -> list[Load]:
     """Return the measurements of all contenders with ``clients`` clients.
 
-    The outputs of each contender are compared with ``expected``, the outputs of ONNX Runtime.
+    ``lanes`` has the process of each contender by name. The outputs of each contender are compared
+    with ``expected``, the outputs of ONNX Runtime.
     """
     served = partial(serve, clients=clients, seconds=request.budget / ROUNDS)
     rounds = [{name: lane.call(served) for name, lane in lanes.items()} for _ in range(ROUNDS)]
@@ -241,7 +242,10 @@ def server_table(results: Iterable[ServerResult]) -> str:
 
 
 def server_text(results: Sequence[ServerResult]) -> list[str]:
-    """Return the paragraphs of a report: caption, table, and contenders missing from the table."""
+    """Return the section of a report about models with many clients, as a list of paragraphs.
+
+    The paragraphs are a caption, the table of throughputs, and the contenders without measurements.
+    """
     return [
         SERVER,
         server_table(results),

@@ -65,10 +65,11 @@ def measure(repeats: int = 15) -> dict[str, float]:
 
 
 def _low(run: Callable[[], object], repeats: int, num_veus: int = 1) -> float:
-    """Return the median of the faster half of the seconds of ``repeats`` runs.
+    """Call ``run`` ``repeats`` times; return the median seconds of the faster half of the calls.
 
-    Other work on the machine only slows runs down. With one vEU, this thread's processor time is
-    used, which does not advance while other threads have the core.
+    Slow calls are ignored, because other work on the machine only slows calls down. With one vEU,
+    the seconds are this thread's processor time, which excludes other threads on the core. With
+    several vEUs, they are elapsed time.
     """
     clock = time.thread_time if num_veus == 1 else time.perf_counter
     run()
@@ -97,7 +98,10 @@ def _flops(repeats: int) -> float:
 
 
 def _bandwidth(num_veus: int, repeats: int) -> float:
-    """Return bytes per second of ``num_veus`` cores that read and write long vectors."""
+    """Return the memory bandwidth of ``num_veus`` cores together, in bytes per second.
+
+    The bandwidth is measured in ``repeats`` runs of a ReLU, which reads and writes long vectors.
+    """
     a = np.random.default_rng(2).standard_normal(_ELEMENTS).astype(np.float32)
     model = _model("Relu", [_ELEMENTS], {})
     with rammer_mlir.compile(model, num_veus=num_veus) as executable:

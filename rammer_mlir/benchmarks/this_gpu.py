@@ -168,7 +168,10 @@ def measure(output: Path) -> dict[str, Result]:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure this GPU, write its device description to a file, and print it; return 0."""
+    """Write the device description of a GPU to a file, and print it; return 0.
+
+    The GPU is measured, unless the option ``--results`` names the results of an earlier kit.
+    """
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.this_gpu")
     parser.add_argument("-o", "--output", type=Path, default=Path("this_gpu.toml"))
     parser.add_argument("--results", type=Path, help="of a kit; default: measured here")

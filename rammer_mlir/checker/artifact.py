@@ -88,8 +88,8 @@ def _num_bytes(tensor: dict[str, Any]) -> int:
 class Boxes:
     """The bytes of an rKernel's argument that each rTask accesses: a strided box per rTask.
 
-    An rTask whose box is empty is left out. A box has an offset in bytes, and a size in elements
-    for each dimension.
+    A box has an offset in bytes, and a size in elements for each dimension. An rTask with a box of
+    size 0 accesses no bytes, and is left out.
 
     Args:
         tasks: number of rTasks.
@@ -189,11 +189,12 @@ class Artifact:
         refuse(wrong, lambda at: f"rule 4 (defined): expected a value for output {missing[at]}")
 
     def _read_operators(self, program: dict[str, Any], proof: dict[str, Any]) -> None:
-        """Read the rOperators with their rKernels and arguments; check that the proof has the same.
+        """Read the rOperators with their rKernels and arguments, and compare them with the proof.
 
         An argument is a pointer to a buffer. ``program`` and ``proof`` are the contents of
-        ``program.json`` and ``proof.json``. One list has the arguments of all rOperators: those of
-        rOperator ``o`` have the indices ``first[o]`` to ``first[o + 1] - 1``.
+        ``program.json`` and ``proof.json``, which must have the same rKernels and arguments. One
+        list has the arguments of all rOperators: those of rOperator ``o`` have the indices
+        ``first[o]`` to ``first[o + 1] - 1``.
         """
         operators, slots = program["operators"], self._places(program["slots"])
         self._arity = integers((buffers for _, buffers in program["kernels"]), "buffers")
@@ -219,8 +220,8 @@ class Artifact:
         """Read the accesses of each rKernel into ``accesses``, and their boxes into ``boxes``.
 
         An access has three integers: the index of the rKernel's argument; the effect (0 read, 1
-        write, 2 update); and the index in ``boxes`` of the boxes that the rTasks access. ``words``
-        is the content of ``boxes.bin``.
+        write, 2 update); and the index in ``boxes`` of the boxes that the rTasks access.
+        ``kernels`` has the rKernels of ``proof.json``, ``words`` is the content of ``boxes.bin``.
         """
         self.num_rtasks = integers((tasks for tasks, _, _, _ in kernels), "rTasks", MOST)
         limit(np.abs(words.astype(float)).max(initial=0), "numbers of boxes.bin", LARGEST)

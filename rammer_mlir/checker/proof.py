@@ -165,8 +165,8 @@ class Memory:
     read, and that values that share memory are not live at the same time.
 
     An access is a pair of an rOperator and one of its arguments, of which each rTask reads, writes
-    or updates a box. For each access, ``_shift`` has the offset in bytes from the start of the
-    value to the pointer that is the argument.
+    or updates a box. The argument is a pointer into a value; for each access, ``_shift`` has the
+    pointer's offset in bytes from the start of the value.
     """
 
     def __init__(self, artifact: Artifact, schedule: Schedule):

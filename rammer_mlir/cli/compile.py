@@ -185,9 +185,9 @@ def _compiled(
 ) -> RunnableModel:
     """Compile the model or find it in the cache, and return it.
 
-    With ``--timeline``, also write simulated runs of the model, with its own policy and with each
-    policy in ``compared``. With ``--explain``, also print an explanation. ``sizes`` has the sizes
-    of each open dimension.
+    With ``--timeline``, also write simulated runs of the model: one with the policy that the user
+    chose, and one with each policy in ``compared``. With ``--explain``, also print an explanation.
+    ``sizes`` has the sizes of each open dimension.
 
     Raises:
         OptionError: if ``--timeline`` or ``--explain`` is given and a dimension has several sizes.

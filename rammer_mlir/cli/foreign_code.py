@@ -50,7 +50,10 @@ def listed_modules(model: RunnableModel) -> str:
 def _programs(
     model: RunnableModel, title: str = ""
 ) -> Iterator[tuple[str, Executable | GpuExecutable]]:
-    """Yield a heading and a program for each program of a model; headings begin with ``title``."""
+    """Yield each program of a model, in a pair with a heading that names the program.
+
+    Each heading begins with ``title``; the heading of a model's only program is ``title`` alone.
+    """
     if isinstance(model, Executable | GpuExecutable):
         yield title, model
     elif isinstance(model, EntriesModel):

@@ -69,10 +69,10 @@ def record(
     feeds: Arrays,
     compared: Sequence[str],
 ) -> list[Timeline]:
-    """Return timelines of runs: with ``executable``, then with each policy named in ``compared``.
+    """Return timelines of recorded runs: a run of ``executable``, and a run with each other policy.
 
-    For each of these policies, the model of the command line is compiled again. ``feeds`` are the
-    inputs by name.
+    ``compared`` has the names of the other policies. For each of them, the model of the command
+    line is compiled again. ``feeds`` are the inputs by name.
     """
     assert isinstance(executable, Executable), "other targets were refused"
     words = f"measured with {executable.num_veus} vEUs"

@@ -140,8 +140,9 @@ class _Search:
     def run(self) -> MemoryDecision:
         """Return the decision with the lowest predicted time of all trials that fit the budget.
 
-        The arena of such a trial has at most as many bytes as the budget. No further settings are
-        tried after one that hardly costs time, or that recomputes nothing.
+        The arena of such a trial has at most as many bytes as the budget. The search ends early
+        after such a trial if it recomputes nothing, or if its program is predicted to be hardly
+        slower than the program without a budget.
 
         Raises:
             OptionError: if no trial's arena fits the budget.

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class MemoryDecision:
-    """The measures by which a program meets its memory budget for intermediates.
+    """The way in which a program meets its memory budget: by chunks, recomputation and schedule.
+
+    The budget limits the arena, the memory of all intermediates.
 
     Attributes:
         budget: bytes that the user allows.

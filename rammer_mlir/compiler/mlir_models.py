@@ -210,7 +210,9 @@ class EntryCompiler(ProgramFacts):
 
 
 def _options_of(entry: MlirEntry, options: CheckedOptions) -> CheckedOptions:
-    """Return the options of a function; a scheduled function keeps its number of vEUs.
+    """Return ``options``, with the number of vEUs for which the function ``entry`` is scheduled.
+
+    For a function that is not scheduled yet, return ``options`` unchanged.
 
     Raises:
         OptionError: if the user asks for another number of vEUs.

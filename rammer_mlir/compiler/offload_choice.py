@@ -1,10 +1,10 @@
 """Chooses the regions that foreign code generators compile, by simulated or measured times.
 
-A trial is a variant of the program in which the host computes some of the regions. The trial runs
-the passes up to rKernels on buffers, on a copy of the program from before any change of layouts.
-Then the scheduling policy that the user chose plans the copy, and the plan is simulated. The trial
-without regions equals the program that is compiled if nothing is offloaded. If the user asks for
-measured times, the best trials are compiled and timed.
+A trial is a variant of the program in which the host computes some of the regions. It starts from
+a copy of the program before any change of layouts, on which all passes up to rKernels on buffers
+run. Then the scheduling policy that the user chose plans the copy, and the plan is simulated. The
+trial without regions equals the program that is compiled if nothing is offloaded. If the user asks
+for measured times, the best trials are compiled and timed.
 """
 
 from __future__ import annotations
@@ -110,10 +110,11 @@ def _timer(seconds: float) -> Callable[[], bool]:
 def _measured(finals: Finals, trials: _Trials, search: Search) -> Measured:
     """Compile and time competing programs; return the times of all choices of regions.
 
-    The first competitors are the program without regions, the program with all regions, and then
-    the finalists of the search. Recorded runs of the first two, and of the programs with all
-    regions of another order of code generators, then show which regions are faster than the host's
-    code for the same operations. Programs with only such regions compete too.
+    The first competitors are the program without regions, the program with all regions, and the
+    finalists of the search, which include the programs with all regions of other orders of code
+    generators. Recorded runs of the program without regions and of each program with all regions
+    show which regions are faster than the host's code for the same operations. The last competitors
+    are programs that keep only such faster regions.
 
     Args:
         finals: compiles and times programs.

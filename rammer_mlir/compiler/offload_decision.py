@@ -17,7 +17,8 @@ class OffloadDecision:
         all_seconds: predicted seconds per run of the program with all regions.
         chosen_seconds: predicted seconds per run of the chosen program.
         simulations: number of programs simulated.
-        untried: number of programs not simulated for lack of time or of remaining simulations.
+        untried: number of programs not simulated, because the limit of the search's time or of its
+            number of simulations was reached.
         measured: number of programs compiled and timed. The fastest program is chosen, but the
             program without regions, or else the program with all regions, is preferred if it takes
             at most 2 % longer.

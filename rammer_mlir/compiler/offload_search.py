@@ -94,7 +94,7 @@ class Search:
         """Return the choices of regions that are worth measuring.
 
         These are the results of the descents, the program without regions, and for each order of
-        code generators the program with all regions, simulated or not.
+        code generators the program with all regions, even if its time was not simulated.
         """
         whole = [self._all(number) for number in range(len(self._partitions))]
         return list(dict.fromkeys(map(_known_as, (*self.ends, HOST, *whole))))

@@ -1,1 +1,1 @@
-"""Runs foreign code: checks the packages that it requires, and creates its functions' states."""
+"""Runs foreign code: checks the packages that the code needs, and opens its stateful functions."""

@@ -15,7 +15,7 @@ _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.
 
 
 def python_entry(run: Callable[[int, Sequence[int]], None], num_buffers: int) -> OpenEntry:
-    """Return an entry by which compiled code calls the Python function ``run``.
+    """Return the ``OpenEntry`` by which compiled code calls the Python function ``run``.
 
     If ``run`` raises an exception, the model's run fails with an error that quotes the exception.
 

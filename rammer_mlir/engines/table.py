@@ -108,9 +108,10 @@ class OpenModules:
 
 
 def _reason(entry: OpenEntry) -> str:
-    """Return the reason of an entry's last failure, as the entry's engine explains it.
+    """Return the reason of the last failure of a stateful function, as its engine explains it.
 
-    If the explanation raises an exception, return a text about this exception instead.
+    ``entry`` is the opened function. If the explanation raises an exception, return a text about
+    this exception instead.
     """
     try:
         return str(entry.explain())

@@ -79,7 +79,10 @@ class Operation:
         return [value for value in self.inputs if value is not None]
 
     def integers(self, number: int) -> list[int] | None:
-        """Return the elements of operand ``number`` as integers; None if the operand is omitted."""
+        """Return the elements of the operand with index ``number`` as integers.
+
+        Return None if the operator omits this operand.
+        """
         value = self.find(number)
         return None if value is None else [int(x) for x in value.reshape(-1)]
 

@@ -109,7 +109,8 @@ class ContextWord(IntEnum):
     - STEPS: address of the vEUs' step counters, a cache line each.
     - RUN: the run's number, counted from 1.
     - TRACES: address of an array with the address of each vEU's trace buffer; 0 without tracing.
-    - SPINS: how often a waiting vEU polls a step counter before it is released; ``launch`` sets it.
+    - SPINS: how often a vEU polls the step counter that it waits for, before the vEU is suspended;
+      ``launch`` sets it.
     - RECORDS, ARGUMENTS, STARTS, TOTALS: addresses of the arrays of ``CpuTable``.
     """
 

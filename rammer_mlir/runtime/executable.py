@@ -37,12 +37,12 @@ Linker = Callable[[], bytes]
 class Executable(CompiledModel):
     """A model compiled for a CPU.
 
-    ``run`` may be called from several Python threads. As many runs are in progress at the same time
-    as threads may compute (``rammer_mlir.use_threads``), each with intermediate results of its own;
-    further requests are executed in order. All models of the process share a pool of threads,
-    unless they are given threads of their own. Programs with foreign code always have threads of
-    their own, and their runs are serialized, as are runs with pinned threads. After a fork, the
-    child process creates a new pool.
+    ``run`` may be called from several Python threads. The greatest number of runs in progress at
+    the same time is the number of threads that may compute (``rammer_mlir.use_threads``). Each of
+    these runs has its own intermediate results; further requests wait, and are executed in order.
+    All models of the process share a pool of threads, unless they are given threads of their own.
+    Programs with foreign code always have threads of their own, and their runs are serialized, as
+    are runs with pinned threads. After a fork, the child process creates a new pool.
     """
 
     def __init__(
@@ -113,9 +113,10 @@ class Executable(CompiledModel):
         self._stats = {**other._stats, REPLACED: replaced}
 
     def _end_instance(self) -> None:
-        """Close the instance, if there is one, when its runs in progress have ended.
+        """Close the executable's instance, if there is one, when its runs in progress have ended.
 
-        The next run creates another instance.
+        An instance is the program with a thread pool and the memory of its runs. The next run
+        creates another instance.
         """
         instance, self._instance = self._instance, None
         if instance is not None:
@@ -267,9 +268,10 @@ class Executable(CompiledModel):
         return taken
 
     def _ready_after(self, refusing: Instance) -> Instance:
-        """Return an instance to use instead of ``refusing``.
+        """Return an instance to use instead of ``refusing``, which cannot run any more.
 
-        The instance ``refusing`` cannot run: it is closed, or its pool is retired.
+        An instance is the program with a thread pool and the memory of its runs. ``refusing`` is
+        closed, or another pool has replaced its thread pool.
         """
         with self._lock:
             if self._instance is refusing:
@@ -283,7 +285,7 @@ class Executable(CompiledModel):
             return self._instance
 
     def _prepared(self) -> Instance:
-        """Return a new instance of this program.
+        """Return a new instance: the program with a thread pool and the memory of its runs.
 
         If foreign code cannot be opened, return an instance of the fallback instead.
         """
@@ -307,10 +309,11 @@ class Executable(CompiledModel):
         return self._instance_with(self._code, modules)
 
     def _instance_with(self, code: NativeCode, modules: OpenModules | None) -> Instance:
-        """Return an instance that runs on the shared thread pool, or on a separate pool.
+        """Return an instance that runs the program on the shared thread pool, or on another pool.
 
         The pool is separate if the user chose a number of threads or the cores, or if the program
-        has foreign code. ``modules`` has its opened stateful functions; None without foreign code.
+        has foreign code. ``modules`` has the opened stateful functions of the foreign code; None
+        without foreign code.
         """
         cores = self._cores
         # Foreign code has one state and one status, so one run at a time may call it. Such a run

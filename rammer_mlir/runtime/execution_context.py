@@ -31,9 +31,10 @@ class Context:
     """
 
     def __init__(self, image: CpuImage, job: Job) -> None:
-        """Allocate the arena and the pointer table, and let launches of ``job`` run the program.
+        """Allocate the arena and the pointer table of a program, for runs by launches of ``job``.
 
-        The addresses of inputs and outputs in the pointer table are set later, by ``bind``.
+        ``job`` has the states and step counters of the vEUs. The addresses of inputs and outputs in
+        the pointer table are set later, by ``bind``.
         """
         self._image = image
         self.job = job

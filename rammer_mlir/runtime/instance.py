@@ -79,8 +79,8 @@ class Instance:
         The arguments are those of ``Context.bind``.
 
         Returns:
-            True after the run. False without a run if the instance is closed or its pool is
-            retired: use another instance.
+            True after the run. False without a run if the instance is closed, or another pool has
+            replaced its thread pool: use another instance.
 
         Raises:
             TargetError: if an external rKernel fails.
@@ -106,8 +106,8 @@ class Instance:
         The arguments are those of ``Executable.repeat``.
 
         Returns:
-            The number of runs. None without a run if the instance is closed or its pool is retired:
-            use another instance.
+            The number of runs. None without a run if the instance is closed, or another pool has
+            replaced its thread pool: use another instance.
 
         Raises:
             TargetError: if an external rKernel fails.

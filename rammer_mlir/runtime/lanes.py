@@ -20,9 +20,9 @@ class _Request:
     """A run for which a client waits.
 
     Attributes:
-        work: the run.
+        work: executes the run; its argument is the index of the run's lane.
         claims: has an element until an executor begins the run, or the client gives it up.
-        waiting: the requests of all clients that have not begun.
+        waiting: the requests of all clients whose runs have not begun.
         is_done: whether the run has ended.
         bell: a lock that is released after the run.
         result: the result of ``work``.
@@ -89,15 +89,18 @@ class _Turn:
 
 
 class Lanes:
-    """Lanes for runs: a thread takes a lane, executes a run, and returns the lane.
+    """Limits the number of concurrent runs: a run needs a lane, and the number of lanes is fixed.
 
-    If no lane is free, executors execute the requests of all clients in order: threads that keep
-    their lane from one request to the next. So no lane waits until the next client has woken up,
-    and the memory of an executor's stack stays in the caches of its core.
+    A thread takes a lane, executes a run, and gives the lane back. If no lane is free, a client
+    requests a run, and an executor executes it. Executors are threads that execute the requests of
+    all clients in order, and keep their lane from one request to the next. So no lane waits until
+    the next client has woken up, and the memory of an executor's stack stays in the caches of its
+    core.
 
     A thread holds the lock of its lane during the run, by a ``with`` statement, which interrupts do
-    not disturb. An interrupt, such as a ``KeyboardInterrupt``, may prevent a thread from returning
-    its lane. Such a lane is unlocked and not free for long; executors that wait for a lane use it.
+    not disturb. An interrupt, such as a ``KeyboardInterrupt``, may prevent a thread from giving
+    back its lane. If a lane stays unlocked for a while without being free, an executor that waits
+    takes it.
 
     Attributes:
         locks: the lock of each lane.
@@ -118,7 +121,10 @@ class Lanes:
         self._starting = threading.Lock()
 
     def take(self) -> int | None:
-        """Return a free lane, for ``give_back``; None if no lane is free, or if requests wait."""
+        """Take a free lane and return its index; None if no lane is free, or if requests wait.
+
+        The caller executes a run, and then calls ``give_back``.
+        """
         if self._waiting:
             return None
         try:
@@ -127,7 +133,7 @@ class Lanes:
             return None
 
     def give_back(self, lane: int) -> None:
-        """Return a lane after the run."""
+        """Make a lane free again, after the run for which it was taken."""
         self._free.append(lane)
         if self._turns:
             self._serve()
@@ -196,7 +202,7 @@ class Lanes:
             self.give_back(lane)
 
     def _wait(self) -> int:
-        """Wait for a lane, and take it."""
+        """Wait for a lane, take it, and return its index."""
         turn = _Turn()
         self._turns.append(turn)
         # A lane may have become free before.

@@ -22,11 +22,11 @@ from rammer_mlir.runtime.shared_libraries import SharedLibrary
 def open_artifact(
     path: Path, found: Artifact, device: int = 0, *, runs: bool = True
 ) -> Executable | GpuExecutable:
-    """Return an executable of the program ``found``, read from the file ``path``.
+    """Return an executable of the program in an artifact.
 
     Args:
-        path: the file, for messages.
-        found: the content of the file.
+        path: the artifact's file, for messages.
+        found: the content of that file.
         device: the index of the GPU that runs a GPU program.
         runs: whether the caller will run the executable. If False, the caller only prints
             properties of the program, and the packages that a run needs may be missing.

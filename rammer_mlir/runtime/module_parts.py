@@ -49,7 +49,10 @@ def read_modules(members: Members) -> tuple[CodeModule, ...]:
 
 
 def read_entries(members: Members) -> tuple[ModuleEntry, ...]:
-    """Return the stateful functions of an artifact, in the order that compiled code expects."""
+    """Return the stateful functions of an artifact's foreign code.
+
+    Their order is that of the rows of the table ``MODULES`` in the program's native code.
+    """
     return tuple(ModuleEntry(*entry) for entry in members.manifest.get(_ENTRIES, ()))
 
 

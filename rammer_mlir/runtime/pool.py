@@ -158,11 +158,12 @@ class Job:
 
 
 class ThreadPool:
-    """Threads that help the threads that launch programs; idle threads sleep.
+    """A pool of threads that execute vEUs together with the threads that call ``launch``.
 
-    A thread executes a vEU until a barrier has to wait; then it may continue another vEU. Several
-    threads may launch programs at the same time, each with a job of its own. A pool belongs to the
-    process that created it: after a fork, the child creates another pool.
+    Idle threads of the pool sleep. A thread executes a vEU until a barrier has to wait; then it may
+    continue another vEU. Several threads may launch programs at the same time, each with a job of
+    its own. A pool belongs to the process that created it: after a fork, the child creates another
+    pool.
 
     Attributes:
         limit: the greatest number of threads that compute, including those that call ``launch``.
@@ -259,6 +260,7 @@ def _stop(
 ) -> None:
     """End a pool's threads, unless this process did not create the pool or a launch is running.
 
+    ``process`` is the id of the process that created the pool, and ``memory`` is the pool's memory.
     After a fork, the child has no threads of the pool. A launch is running if the interpreter exits
     while a daemon thread runs a model. Waiting for that launch could block forever, and the system
     ends the threads with the process anyway.

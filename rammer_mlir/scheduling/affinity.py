@@ -149,9 +149,9 @@ class _Placing:
     def _place_next(self) -> int:
         """Place the rTask that can start earliest; return the index of this rTask.
 
-        Among equal starts, prefer the vEU whose cache has the rTask's constants at the smallest
-        distance (the most recently used), then the rTask of smallest index, then the vEU with the
-        least busy time.
+        An rTask with a home is placed on its home. Among equal starts, prefer the vEU that has used
+        the rTask's constants most recently (``Cache.distance``), then the rTask of smallest index,
+        then the vEU with the least busy time.
         """
         best: tuple[float, int, int, float, int] | None = None
         for cost, heads in self._ready.items():

@@ -123,6 +123,8 @@ def _starts(
 def _by_start(starts: FloatArray, free: FloatArray, num_rtasks: int, seconds: float) -> list[int]:
     """Return the vEU of each of ``num_rtasks`` rTasks that depend on the same rTasks.
 
+    One after another, each rTask is assigned to the vEU on which it can start first.
+
     Args:
         starts: the time at which each vEU can start its first of these rTasks, in seconds.
         free: the time at which each vEU is free, in seconds; updated.

@@ -145,7 +145,11 @@ class ProgramBuilder:
     """An rProgram under construction for a device."""
 
     def __init__(self, context: Context) -> None:
-        """Begin with empty vEUs; operators placed by earlier builders count as complete."""
+        """Begin with empty vEUs.
+
+        Operators that other builders have placed before count as complete: their rTasks are in
+        earlier rPrograms of the same plan. ``context`` is common to all builders of the plan.
+        """
         num_veus = context.device.num_veus
         self._context = context
         self._items: list[list[Item]] = [[] for _ in range(num_veus)]
@@ -188,7 +192,8 @@ class ProgramBuilder:
         """Return the rTasks of this program that each rTask of an operator depends on (``Wait``).
 
         Raises:
-            ScheduleError: if only a part of the rTasks that the operator depends on is appended.
+            ScheduleError: if some of the rTasks that the operator depends on are appended to this
+                program, and others are not.
         """
         num_veus = self._context.device.num_veus
         shape = (self._context.kernel(operator).num_rtasks, num_veus)
@@ -246,11 +251,11 @@ class ProgramBuilder:
                 self._append_to(int(veus[rows[0]]), work, goals)
 
     def _append_to(self, veu: int, work: _Work, goals: dict[bytes, Goal]) -> None:
-        """Append rTasks to a vEU, with a barrier before each rTask that needs one.
+        """Append the rTasks of ``work`` to a vEU, with a barrier before each rTask that needs one.
 
-        ``goals`` memoizes which waits a barrier needs (``Goal``), because these waits do not depend
-        on the waiting vEU. The key has the bytes of an array with, for each vEU, the number of
-        rTasks that the vEU must have completed.
+        ``goals`` memoizes the waits of barriers, because they do not depend on the waiting vEU. A
+        key is the bytes of an array that has for each vEU the number of its rTasks that must be
+        complete; the value has the waits that ensure this.
         """
         steps, ready = work.steps, work.ready
         start = 0

@@ -164,7 +164,7 @@ class Cache:
     def missing(self, cost: TaskCost) -> float:
         """Return the expected seconds that loading an rTask's working set adds to the rTask.
 
-        The working set of an rTask is the set of shared constants that the rTask reads. The delay
+        The working set of an rTask is the set of shared constants that the rTask reads. The result
         is 0 if the model is sure that the cache holds the whole working set. ``cost`` is the cost
         of the rTask.
         """
@@ -179,21 +179,24 @@ class Cache:
 
         A working set is the set of shared constants that an rTask reads. The bytes of the rTask's
         own working set are included. Return the cache's capacity if the working set has been
-        evicted or was never used, and 0 if the rTask reads no shared constants.
+        evicted or was never used, and 0 if the rTask reads no shared constants. ``cost`` is the
+        cost of the rTask, with the index of its working set.
         """
         return 0 if cost.working_set < 0 else self._distances.get(cost.working_set, self._capacity)
 
     def is_near(self, cost: TaskCost) -> bool:
         """Whether the distance of an rTask's working set is at most ``_SURE`` times the capacity.
 
-        The model is then sure that the cache holds the working set.
+        The model is then sure that the cache holds the working set. ``cost`` is the cost of the
+        rTask, with the index of its working set.
         """
         return self.distance(cost) <= _SURE * self._capacity
 
     def use(self, cost: TaskCost) -> None:
         """Record a use of an rTask's working set; evict the least recently used working sets.
 
-        A working set larger than the cache evicts all, itself included.
+        ``cost`` is the cost of the rTask, with the index of its working set. A working set larger
+        than the cache evicts all working sets, itself included.
         """
         number = cost.working_set
         if number == NOTHING:

@@ -102,7 +102,7 @@ class _Turns:
 
 
 def _turns(ends: Sequence[int], num_veus: int, *, homes: bool) -> _Turns:
-    """Return the turns of the chunks of a chain, given the indices ``ends`` of these chunks.
+    """Return the turns of a chain's chunks, for the chunks whose indices are in ``ends``.
 
     With ``homes`` and enough chunks for all vEUs, each vEU computes a range of consecutive chunks,
     because consecutive chunks share operands, such as the keys of an attention head. Otherwise all

@@ -48,8 +48,9 @@ class Clocks:
         self._known = [[zero] for _ in range(num_veus)]
 
     def now(self, veu: int) -> Clock:
-        """Return the clock of ``veu``: how many rTasks of each vEU ``veu`` knows to be complete.
+        """Return the clock of vEU ``veu``.
 
+        The clock has, for each vEU w, the number of rTasks of w that ``veu`` knows to be complete.
         The entry for ``veu`` itself is not maintained.
         """
         return self._known[veu][-1]

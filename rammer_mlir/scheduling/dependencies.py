@@ -188,7 +188,7 @@ class Dependencies:
 
         All are before ``consumer`` in graph order. An operator that only writes is left out if a
         later operator before ``consumer`` reads the whole buffer, because that reader waits for the
-        writer.
+        writer. Operator o has rKernel ``kernels[o]``.
         """
         users = [user for user in self._users[buffer] if user < consumer]
         readers = [user for user in users if self._reads_whole(user, buffer, kernels)]
@@ -246,8 +246,8 @@ class Dependencies:
 
         Each result is a pair: the index of the operator, and the index of its argument. ``part`` is
         the first and the last element of the part. With ``after_reads``, operators that read the
-        part are also included if the buffer is updated in place. A superset is allowed: callers
-        compare the boxes of the rTasks.
+        part are also included if the buffer is updated in place. Operator o has rKernel
+        ``kernels[o]``. A superset is allowed: callers compare the boxes of the rTasks.
         """
         if buffer in self._updated:
             yield from self._uses[buffer].latest(

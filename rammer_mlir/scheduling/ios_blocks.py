@@ -55,6 +55,8 @@ def chain_units(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[i
     """Return the units, with each chain of units merged into a single unit.
 
     In a chain, each unit is the only reader of its predecessor and reads no other unit.
+    ``sources`` has for each operator the indices of the operators whose results it reads, and
+    ``units`` has the operators of each unit.
     """
     between = unit_sources(sources, units)
     readers = _readers(between)
@@ -67,7 +69,11 @@ def chain_units(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[i
 
 
 def unit_sources(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return for each unit the indices of the other units whose results it reads."""
+    """Return for each unit the indices of the other units whose results it reads.
+
+    ``sources`` has for each operator the indices of the operators whose results it reads, and
+    ``units`` has the operators of each unit.
+    """
     unit_of = {number: index for index, unit in enumerate(units) for number in unit}
     return [
         sorted({unit_of[s] for n in unit for s in sources[n] if s in unit_of} - {index})
@@ -156,7 +162,11 @@ def _narrow(crossing: Sequence[int], first: int, end: int, longest: int) -> list
 
 
 def width(sources: Sources) -> int:
-    """Return the size of the largest set of mutually independent units (Dilworth, 1950)."""
+    """Return the size of the largest set of mutually independent units (Dilworth, 1950).
+
+    ``sources`` has for each unit the indices of the units that it reads from. Two units are
+    independent if neither depends on the other, directly or not.
+    """
     before: list[int] = []  # The mask of all units that a unit depends on, transitively.
     for found in sources:
         before.append(0)

@@ -256,11 +256,13 @@ def _members(mask: Mask) -> Iterator[int]:
 
 
 def rooted_endings(readers: Sequence[Mask], rest: Mask) -> list[Mask]:
-    """Return the endings in which each group has a root.
+    """Return the endings of the set ``rest`` in which each group has a root.
 
-    A group is a connected component of an ending. A root is an operator from which all other
-    operators of its group are reachable. These endings are the stages that IOS's authors search:
-    unions of disjoint sets, each with an operator and all operators that depend on it.
+    An ending of a set of operators is a subset that can be the last stage of the set, and a group
+    is a connected component of an ending. A root is an operator from which all other operators of
+    its group are reachable. IOS's authors search these endings only: unions of disjoint sets, each
+    with an operator and all operators of ``rest`` that depend on it. Bit i of a mask stands for
+    operator i; ``readers`` has the readers of each operator.
     """
     behind: dict[int, Mask] = {}
     for number in reversed(members(rest)):
@@ -284,8 +286,10 @@ def rooted_endings(readers: Sequence[Mask], rest: Mask) -> list[Mask]:
 def count(readers: Sequence[Mask]) -> tuple[int, int]:
     """Count the transitions and the schedules of a graph without pruning (IOS Table 1).
 
-    A transition is a pair of a set of operators that can remain and a rooted ending of the set
-    (``rooted_endings``). A schedule is a path of transitions from all operators to the empty set.
+    A transition removes a rooted ending (``rooted_endings``) from a set of operators. Transitions
+    are counted for all sets that remain after other transitions, beginning with the set of all
+    operators. A schedule is a path of transitions from that set to the empty set. ``readers`` has
+    the mask of the readers of each operator.
     """
     transitions = 0
     schedules: dict[Mask, int] = {0: 1}

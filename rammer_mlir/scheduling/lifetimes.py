@@ -47,7 +47,8 @@ class Lifetimes:
     def disjoint(self, a: int, others: Int64Array) -> NDArray[np.bool_]:
         """Return, for each buffer in ``others``, whether it may share memory with buffer ``a``.
 
-        That is so if all uses of either buffer end before any use of the other starts.
+        Two buffers may share memory if all uses of one of them end before any use of the other
+        starts.
         """
         before = (self.end[a] <= self.start[others]).all(axis=1)
         after = (self.end[others] <= self.start[a]).all(axis=1)

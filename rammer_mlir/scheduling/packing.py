@@ -146,9 +146,10 @@ class _Blocks:
 def _climb(blocks: _Blocks, start: _Placement, attempts: int, least: int) -> _Placement:
     """Return the best placement found by hill climbing over the order of blocks.
 
-    A move takes a block that ends at the highest address, and puts it before a conflicting block in
-    the order. The move is kept if the memory does not grow. There are at most ``attempts`` moves;
-    the search ends when the memory has at most ``least`` bytes.
+    The search begins with the placement ``start``. A move takes a block that ends at the highest
+    address, and puts it before a conflicting block in the order. The move is kept if the memory
+    does not grow. There are at most ``attempts`` moves; the search ends when the memory has at most
+    ``least`` bytes.
     """
     # A fixed seed makes offsets repeatable.
     best, chance = start, random.Random(0)

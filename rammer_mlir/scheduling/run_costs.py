@@ -45,7 +45,10 @@ class SharedConstantCosts:
     """
 
     def __init__(self, plan: Plan, device: Device, shared: SharedConstants) -> None:
-        """Begin with empty caches."""
+        """Begin with empty caches.
+
+        ``shared`` has the cost of each rTask with and without its shared constants in the cache.
+        """
         self._kernels = plan.kernels
         self._shared = shared
         self._caches = [Cache(shared, device.cache_bytes) for _ in range(device.num_veus)]

@@ -136,9 +136,10 @@ class ConcurrentTimes:
         return self._stages[units]
 
     def least(self, unit: int) -> float:
-        """Return a unit's work in seconds divided by the count of vEUs.
+        """Return a lower bound on the seconds that a unit adds to the time of any schedule.
 
-        The total time of all stages is at least the sum of these seconds over all units.
+        The bound is the sum of the seconds of the unit's rTasks, divided by the count of vEUs. The
+        total time of all stages is at least the sum of these bounds over all units.
         """
         return self.times.work(self.units[unit])
 

@@ -62,8 +62,8 @@ def _ready(
 ) -> list[int]:
     """Return for each rTask in ``sources`` the first superstep in which ``veu`` may use its result.
 
-    If the rTask ran on ``veu``, this is the rTask's own superstep, otherwise the next superstep.
-    ``veu_of`` and ``step_of`` have the vEU and the superstep of each rTask.
+    If the rTask of ``sources`` runs on ``veu``, this is the superstep of the rTask, otherwise the
+    next superstep. ``veu_of`` and ``step_of`` have the vEU and the superstep of each rTask.
     """
     return [step_of[source] + (veu_of[source] != veu) for source in sources]
 

@@ -1,4 +1,7 @@
-"""Tests of measurements beside busy processes; they run ONNX Runtime instead of the compiler."""
+"""Tests that the benchmark beside busy processes starts and ends them, and times all contenders.
+
+In these tests, ONNX Runtime runs in place of this compiler's programs.
+"""
 
 from __future__ import annotations
 

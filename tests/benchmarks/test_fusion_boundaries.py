@@ -1,4 +1,8 @@
-"""The benchmark of fusion boundaries: its measurements, and its table."""
+"""Tests that the benchmark of fusion boundaries times two programs of each model.
+
+The programs differ in the boundary: the rule that ends an rOperator during fusion. Equal programs
+are recognized, and the summary counts the models.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of the evaluation of code generators: counts, measurements and pages, on small models."""
+"""Tests that the evaluation of code generators counts, times and reports offloaded regions.
+
+The models are small; the committed page of results must be complete, too.
+"""
 
 from __future__ import annotations
 
@@ -138,9 +141,9 @@ def test_a_detector_counts_its_host_steps_too(tmp_path: Path, taker: str) -> Non
 
 
 def test_regions_without_code_are_not_taken(tmp_path: Path) -> None:
-    """The code generator of ``EXAMPLE`` cannot compute VGG's products, as weights are transposed.
+    """Regions for which the code generator has no code stay on the host, and do not count as taken.
 
-    Their regions remain on the host, and do not count as taken.
+    The code generator of ``EXAMPLE`` has no code for VGG's products, whose weights are transposed.
     """
     found = counted("vgg19", tmp_path, EXAMPLE)
     assert found.split == 3
@@ -217,9 +220,10 @@ def numbers_in(cells: Sequence[str]) -> list[float]:
 
 
 def check_tables(text: str, cases: list[tuple[str, str]]) -> None:
-    """Check that each table of models has a row for each case, and the paper's numbers with it.
+    """Check that each table has a row for each case in ``cases``, with the paper's numbers.
 
-    A case is a model and the title of a code generator.
+    ``text`` is the page with the tables. A case is a pair: a model, and the title of a code
+    generator.
     """
     shares = cells_of(text, "## Offloaded share", "model")
     regions = cells_of(text, "## Regions without", "model")
@@ -256,7 +260,10 @@ def test_the_page_has_a_row_for_each_model_with_the_papers_numbers(
 
 
 def test_the_page_of_results_is_whole() -> None:
-    """The committed page has all models of the paper, and all differences from the paper."""
+    """The committed page of results has all models of the paper.
+
+    Its list of differences from the paper is the one that the code writes.
+    """
     text = PAGE.read_text(encoding="utf-8")
     rows = cells_of(text, "## Offloaded share", "model")
     assert {row[0] for row in rows} == {*PUBLISHED}
@@ -399,9 +406,9 @@ def test_options_are_in_tables_and_errors_beyond_f32_are_shares() -> None:
 
 
 def test_a_choice_of_no_region_is_the_hosts_program() -> None:
-    """A choice without regions is the host's program, so it is judged by the host's latency.
+    """A choice that keeps no region is the host's program, so the host's latency is its latency.
 
-    The two measured latencies differ by noise only.
+    The choice's own measured latency, of an equal program, differs from the host's by noise only.
     """
     runs = [timed("host", 1.0), timed("always", 2.0), replace(timed("cost", 1.04), kept=0)]
     found = verdict(Outcome("products", runs=runs))

@@ -1,4 +1,7 @@
-"""The models of RAMMER's artifact, and the fit of the V100's description to RAMMER's times."""
+"""Tests that the models of RAMMER's artifact compile, and have the sizes of that artifact.
+
+The description of the V100 is fitted to RAMMER's times; the fit predicts what the page says.
+"""
 
 from __future__ import annotations
 

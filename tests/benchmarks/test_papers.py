@@ -1,4 +1,4 @@
-"""The papers' figures and tables: the committed page says what today's code finds."""
+"""Tests that the committed page of the papers' results has the numbers that the code computes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def committed() -> Records:
 
 
 def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Yield the path and the value of each leaf of nested dicts and lists, without ``TIMES``."""
+    """Yield the path and the value of each leaf of nested dicts and lists.
+
+    Values whose keys are in ``TIMES`` are left out: they differ from machine to machine.
+    """
     if isinstance(value, dict):
         for key, part in value.items():
             if key not in TIMES:
@@ -54,7 +57,10 @@ def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 def test_the_page_is_not_older_than_the_code(
     study: Study[Any], case: Case, committed: Records
 ) -> None:
-    """The code finds the page's figures; if not, run `make papers` and commit the new page."""
+    """The code computes the numbers that the committed page's records contain.
+
+    If this test fails, run `make papers` and commit the new page.
+    """
     kept = committed.of(study.name, case.key)
     assert set(kept) >= ORIGIN
     kept = {key: value for key, value in kept.items() if key not in ORIGIN}

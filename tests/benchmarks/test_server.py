@@ -1,4 +1,7 @@
-"""Tests of measurements with many clients, partly with ONNX Runtime instead of the compiler."""
+"""Tests that the benchmark of servers lets many clients run a model at the same time.
+
+In some of these tests, ONNX Runtime runs in place of this compiler's programs.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,7 @@ def test_all_contenders_serve_all_numbers_of_clients(
 
 @pytest.mark.parametrize("opener", [open_ours, OpenVinoServer])
 def test_servers_answer_each_client_with_its_result(opener: type, tmp_path: Path) -> None:
-    """Clients with different inputs get the results of their inputs."""
+    """Of several clients with different inputs, each gets the results of its own inputs."""
     path = tmp_path / "model.onnx"
     feeds, _ = write_model((Request("mlp", "small"), path))
     contender: Contender = opener(path, 2)

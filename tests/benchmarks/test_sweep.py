@@ -1,4 +1,4 @@
-"""Random cases: their sizes and models, their timing, and the tables of their ratios."""
+"""Tests that the benchmark of random cases draws, times and compares cases, and writes tables."""
 
 from __future__ import annotations
 
@@ -104,9 +104,10 @@ def test_all_contenders_are_timed(
 
 
 def test_ratios_are_those_within_rounds() -> None:
-    """The median ratio within rounds is 2, although the machine is slow in some rounds.
+    """A ratio is the median, over rounds, of the reference's seconds divided by ours.
 
-    In one of these rounds, only our program is slow.
+    Both times are of the same round. Here the ratio is 2, although the machine is slow in some
+    rounds, in one of them for our program only.
     """
     rounds = {
         REFERENCE: [[4.0], [2.0], [4.0], [2.0], [2.0]],

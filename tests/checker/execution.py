@@ -49,7 +49,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Tables:
-    """The waits and rTasks of each vEU in one launch, as its tables say."""
+    """What each vEU does in one launch, as the tables of an artifact say.
+
+    Attributes:
+        veus: the waits and rTasks of each vEU, in order.
+        totals: number of steps of each vEU in a launch.
+        is_cpu: whether the artifact is for a CPU.
+    """
 
     veus: list[list[Wait | Task]]
     totals: list[int]
@@ -219,7 +225,7 @@ class Oracle:
         number = len(tables.veus)
         totals = [*tables.totals, *[0] * number]
         runs = [run if tables.is_cpu else c // max(totals[v], 1) for v, c in enumerate(counters)]
-        published = [_published(tables, v, runs[v], counters[v]) for v in range(number)]
+        published = [_published(tables, v, runs[v]) for v in range(number)]
         places, steps = [0] * number, [0] * number
         clocks = np.zeros((number, number), np.int64)
         history: list[list[Any]] = [[] for _ in range(number)]
@@ -261,7 +267,12 @@ class Oracle:
     def _goal(
         published: list[list[tuple[int, int]]], counters: list[int], veu: int, wanted: int
     ) -> int:
-        """Return how many rTasks a vEU executes until its counter stays at ``wanted`` or above."""
+        """Return how many rTasks vEU ``veu`` has to execute until its step counter is high enough.
+
+        ``published`` are the results of ``_published`` for all vEUs; ``counters`` are the step
+        counters before the launch. Raise Harmful if the counter never reaches ``wanted``, or if a
+        value that is published later is below ``wanted``.
+        """
         if counters[veu] >= wanted and all(value >= wanted for _, value in published[veu]):
             return 0
         reached = [step for step, value in published[veu] if value >= wanted]
@@ -277,7 +288,10 @@ class Oracle:
         races: _Races,
         at: tuple[int, int, NDArray[np.int64]],
     ) -> None:
-        """Execute an rTask: read the symbols of its boxes, then write new ones."""
+        """Execute an rTask: read the symbols of its boxes, then write new ones.
+
+        ``at`` has the vEU, the step of the rTask, and the vEU's vector clock.
+        """
         found = np.uint64(task.kernel * 1_000_003 + task.number)
         writes: list[tuple[tuple[str, int], Index, int]] = []
         for kind, argument, inside in self._accesses(task.kernel, task.number):
@@ -331,10 +345,13 @@ class Oracle:
         return places // self._grain
 
 
-def _published(tables: Tables, veu: int, run: int, before: int) -> list[tuple[int, int]]:
-    """Return pairs: a count of completed rTasks of a vEU, and the counter's value from then on."""
+def _published(tables: Tables, veu: int, run: int) -> list[tuple[int, int]]:
+    """Return the values that a vEU's step counter takes in a launch of run ``run``, in order.
+
+    A value is the second number of a pair; the first number is the count of rTasks of the vEU that
+    are completed when the counter takes the value.
+    """
     tasks = [item for item in tables.veus[veu] if isinstance(item, Task)]
-    del before
     begin = tables.totals[veu] * run if veu < len(tables.totals) else 0
     if tables.is_cpu:
         return [(n, begin + n) for n in range(1, len(tasks) + 1)]
@@ -348,7 +365,11 @@ def _mixed(number: np.uint64) -> np.uint64:
 
 
 class _Races:
-    """The last step of each vEU that read or wrote each element, to find unordered accesses."""
+    """Finds accesses to an element by two vEUs that no wait orders.
+
+    For each element and each vEU, it knows the last steps at which the vEU read and wrote the
+    element.
+    """
 
     def __init__(self, memory: dict[tuple[str, int], Any], veus: int) -> None:
         self._sizes = {key: len(content) for key, content in memory.items()}

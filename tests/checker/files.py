@@ -83,7 +83,10 @@ def cpu_table(program: Json) -> dict[str, bytes]:
 
 
 def gpu_tables(program: Json, sizes: Mapping[str, Sequence[int]]) -> dict[str, bytes]:
-    """Encode a program's records as a GPU's tables; each record of rTasks publishes."""
+    """Encode a program's records as a GPU's tables.
+
+    After each record of rTasks, the vEU publishes its step counter.
+    """
     bases = ("input", "output", "constant", "arena")
     begin = {base: sum(len(sizes[b]) for b in bases[:n]) for n, base in enumerate(bases)}
     rows: list[list[int]] = []

@@ -62,7 +62,10 @@ class Small:
         return self._memory() or self._order(before) or self._defined() or self._sharing(before)
 
     def _executed(self) -> np.ndarray[Any, np.dtype[np.bool_]] | int:
-        """Return the matrix of which rTask is before which, or the number of a broken rule."""
+        """Return a matrix of booleans: whether one rTask is ordered before another.
+
+        If rule 1 or rule 2 is broken, return the rule's number instead.
+        """
         (veus,) = self.program["launches"]
         lists: list[list[int]] = [[] for _ in veus]
         waits: list[list[tuple[int, int, int]]] = [[] for _ in veus]

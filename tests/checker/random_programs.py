@@ -1,4 +1,4 @@
-"""Random small programs, right and wrong ones."""
+"""Draws random small programs with proofs; some are correct, others break a rule of the checker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,16 @@ class Drawn:
 
 @dataclass
 class Drawer:
-    """Draws a program of a few rOperators on a few values of 12 to 24 bytes."""
+    """Draws a program of a few rOperators on a few values of 12 to 24 bytes.
+
+    Attributes:
+        rng: the generator of all random choices.
+        boxes: offsets and sizes of the boxes of all accesses.
+        values: the values, as in the proof.
+        kernels: the rKernels, as in the proof.
+        operators: the rOperators, as in the program.
+        given: for each rOperator, the indices of its values.
+    """
 
     rng: random.Random
     boxes: list[int] = field(default_factory=list[int])
@@ -103,7 +112,8 @@ class Drawer:
     def add(self, kernel: list[Any], operands: list[int]) -> None:
         """Add an rOperator with a new rKernel.
 
-        Unless ``careful`` is true, a pointer of the rOperator may be 4 bytes off.
+        Unless the whole program is drawn carefully (``self.careful``), a pointer of the rOperator
+        may be 4 bytes off.
         """
         slots: list[int] = []
         for value in operands:
@@ -116,7 +126,10 @@ class Drawer:
         self.given.append(operands)
 
     def parts(self, tasks: int, argument: int, size: int) -> list[Any]:
-        """Divide a value among rTasks: by columns of a three-column matrix, or by byte ranges."""
+        """Divide a value among ``tasks`` rTasks; return the rKernel's access to the value.
+
+        The parts are columns of a matrix of three columns, or ranges of the value's ``size`` bytes.
+        """
         rows, last = size // 12, 0 if self.rng.random() < 0.95 else 1
         if self.rng.random() < 0.5:
             cuts = sorted(self.rng.choices(range(4), k=tasks - 1))
@@ -128,7 +141,10 @@ class Drawer:
         return self.access(argument, 2, [(2 * a, [max(b - a, 0)]) for a, b in stretches], [2])
 
     def read(self, tasks: int, argument: int, size: int) -> list[Any]:
-        """Draw a box for each rTask, inside of a value of ``size`` bytes."""
+        """Draw a box for each of ``tasks`` rTasks; return the rKernel's access to the boxes.
+
+        The boxes are inside of a value of ``size`` bytes.
+        """
         rng, strides = self.rng, self.rng.choice(([12, 4], [4, 12], [2, 4], [6], [-4, 12], [0, 4]))
         boxes: list[tuple[int, list[int]]] = []
         width = rng.choice((1, 2, 4))
@@ -145,7 +161,10 @@ class Drawer:
     def access(
         self, argument: int, width: int, boxes: list[tuple[int, list[int]]], strides: list[int]
     ) -> list[Any]:
-        """Append offsets and sizes of boxes to ``self.boxes``; return the access."""
+        """Append the offsets and sizes of boxes to ``self.boxes``; return an access to them.
+
+        ``argument`` is the index of the rKernel's argument, ``width`` the bytes of an element.
+        """
         offsets = len(self.boxes)
         self.boxes += [offset for offset, _ in boxes]
         sizes = len(self.boxes)

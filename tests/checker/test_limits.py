@@ -31,7 +31,7 @@ def too_many_rtasks(drawn: Drawn) -> None:
 
 
 def many_accesses(drawn: Drawn) -> None:
-    """Give an rKernel 3,000 accesses, and 3,000 more rOperators that use it."""
+    """Repeat an access of an rKernel 3,000 times, and an rOperator with this rKernel as often."""
     kernel = drawn.proof["kernels"][0]
     kernel[2] = kernel[2] * 3000
     for part in (drawn.program, drawn.proof):
@@ -39,12 +39,12 @@ def many_accesses(drawn: Drawn) -> None:
 
 
 def large_boxes(drawn: Drawn) -> None:
-    """Give boxes sizes whose product overflows."""
+    """Set all sizes of boxes to 2**47, so that the product of a box's sizes overflows."""
     drawn.boxes[:] = [1 << 47] * len(drawn.boxes)
 
 
 def many_pieces(drawn: Drawn) -> None:
-    """Give a box large sizes, and strides that do not divide each other."""
+    """Add a box with large sizes, and with strides of which none divides the other."""
     first = len(drawn.boxes)
     drawn.boxes += [0, 1 << 20, 1 << 20]
     drawn.proof["kernels"][0] = [1, [], [[0, 1, first, first + 1, [6, 7]]], []]

@@ -29,7 +29,7 @@ class Real:
     scale: Scale = "small"
 
     def members(self, path: Path) -> Members:
-        """Compile the model, prove its artifact, and return the members."""
+        """Compile the model and prove the artifact; return the artifact's members by name."""
         model = build(self.model, scale=self.scale)
         with rammer_mlir.compile(
             model, target=self.target, policy=self.policy, num_veus=self.veus
@@ -49,7 +49,11 @@ REAL = (
 
 
 def judge(real: Real, folder: Path, number: int) -> Counter[str]:
-    """Make mutants; return the counts of refused ones, by rule, and of harmless ones."""
+    """Try ``number`` mutants of an artifact; return the counts of refused and of harmless mutants.
+
+    A refused mutant counts under the rule that it breaks. A mutant is harmless if it computes the
+    results of the artifact in every order that its waits permit.
+    """
     path = folder / "mutant.rammer"
     members = real.members(path)
     oracle = Oracle(members)
@@ -71,7 +75,7 @@ def judge(real: Real, folder: Path, number: int) -> Counter[str]:
 
 @pytest.mark.parametrize("real", REAL, ids=lambda real: f"{real.model}-{real.target[:4]}")
 def test_mutants(real: Real, tmp_path: Path) -> None:
-    """Most of 60 mutants of each artifact are refused; the others are harmless."""
+    """Most of 60 mutants of each artifact are refused; the others compute equal results."""
     found = judge(real, tmp_path, 60)
     assert found["harmless"] < 15, found
 
@@ -79,7 +83,7 @@ def test_mutants(real: Real, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("real", REAL, ids=lambda real: f"{real.model}-{real.target[:4]}")
 def test_all_mutants(real: Real, tmp_path: Path) -> None:
-    """Most of ten thousand mutants of all artifacts are refused; the others are harmless."""
+    """Most of 2,000 mutants of each artifact are refused; the others compute equal results."""
     found = judge(real, tmp_path, 2000)
     print(real.model, dict(found))
     assert found["harmless"] < 500, found

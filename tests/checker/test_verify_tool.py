@@ -37,7 +37,10 @@ def test_good(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_dropped_barrier(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Records that differ from the table are refused, whatever the seal says."""
+    """An artifact from whose records a barrier is removed, but not from its table, is refused.
+
+    The message names rule 6: the records must be those that the table encodes.
+    """
     members = read_members(saved)
     program = json.loads(members["program.json"])
     veu = next(v for v in program["launches"][0] if any(isinstance(r[0], list) for r in v))

@@ -1,4 +1,4 @@
-"""What all tools share: the version, the log, and ``python -m rammer_mlir`` to run any tool."""
+"""Tests that all tools have ``--version`` and a log; ``python -m rammer_mlir`` runs any tool."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_version(name: str, main: Main, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def messages(tool: Tool, *arguments: str | Path) -> list[str]:
-    """Run a tool without and with ``--verbose``; return the lines of its log."""
+    """Run a tool without and with ``--verbose``; return the lines of the second run's log."""
     quiet = tool.succeed(*arguments)
     code, out, errors = tool.run(*arguments, "--verbose")
     assert code == 0
@@ -101,7 +101,11 @@ def test_the_log_says_what_the_cache_did(
 def test_the_cache_is_explained_alone(
     model: Path, tmp_path: Path, cache_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each level says whether it hit; a miss says what differs from the nearest entry."""
+    """``--explain-cache`` prints only the log of the compile cache.
+
+    For each level of the cache, the log says whether the level hit; for a miss, also what differs
+    from the nearest entry.
+    """
     out = str(tmp_path / "m.rammer")
     arguments = [str(model), "-o", out, "--explain-cache"]
     misses = [f"{level}: miss, " for level in ("artifact", "preparation", "program")]

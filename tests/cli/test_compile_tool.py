@@ -1,4 +1,4 @@
-"""``rammer-compile``: stages, outputs and options."""
+"""Tests that ``rammer-compile`` writes artifacts and stages, and refuses bad options."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_stage_can_be_written_to_a_file(tool: Tool, model: Path, folder: Path)
 
 
 def test_an_object_is_written(tool: Tool, model: Path, folder: Path) -> None:
-    """The object is an ELF file."""
+    """``--emit object`` writes an ELF file."""
     tool.succeed(model, "--emit", "object", "--veus", "2", "-o", "layer.o")
     assert Path("layer.o").read_bytes().startswith(b"\x7fELF")
 
@@ -194,7 +194,7 @@ BAD_OPTIONS = {
 def test_bad_options(
     arguments: list[str], message: str, tool: Tool, model: Path, folder: Path
 ) -> None:
-    """One line says what was expected and found; nothing is written."""
+    """A bad option is refused in one line, which says what was found; nothing is written."""
     found = tool.fail(model, *arguments)
     assert found.startswith(message)
     assert list(folder.iterdir()) == []
@@ -207,7 +207,7 @@ def test_the_model_is_not_overwritten(tool: Tool, model: Path) -> None:
 
 
 def test_a_link_stays_a_link(tool: Tool, model: Path, folder: Path) -> None:
-    """The file that the link leads to is replaced."""
+    """If ``-o`` names a symbolic link, the artifact replaces the file that the link leads to."""
     link, file = folder / "link.rammer", folder / "file.rammer"
     file.write_bytes(b"old")
     link.symlink_to(file.name)
@@ -352,7 +352,7 @@ def test_outputs_are_found_unwritable_before_anything_is_compiled(
 
 
 def test_standard_output_that_is_full(model: Path) -> None:
-    """A full standard output gives one line of error, and no second one at exit."""
+    """If standard output is full, the tool prints one line of error, and no other line at exit."""
     command = [sys.executable, "-m", "rammer_mlir.cli.compile", str(model), "--emit", "linalg"]
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(

@@ -1,4 +1,4 @@
-"""Scripts with which shells complete arguments."""
+"""Tests that each tool prints scripts with which shells complete the tool's arguments."""
 
 from __future__ import annotations
 

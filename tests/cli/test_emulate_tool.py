@@ -1,4 +1,4 @@
-"""``rammer-run --emulate``: its results, and the options that it refuses."""
+"""Tests that ``rammer-run --emulate`` gives the CPU's results, and refuses unsuitable options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 def run(
     model: str, output: Path, *options: str
 ) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
-    """Run the tool and return the outputs."""
+    """Run ``rammer-run`` on a model with the given options; return the outputs by name.
+
+    The tool writes the outputs to the file ``output``.
+    """
     assert main([model, "--outputs", str(output), *options]) == 0
     with np.load(output) as outputs:
         return dict(outputs)

@@ -1,4 +1,4 @@
-"""Options of the tools for models in MLIR: ``--entry``, ``--constants``, ``--emit-values``."""
+"""Tests that the tools take ``--entry``, ``--constants`` and ``--emit-values`` for MLIR models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rammer-opt`: inputs, outputs and errors."""
+"""Tests that `rammer-opt` reads and writes text and bytecode, runs passes, and reports errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Refuse(Pass):
     name: ClassVar[str] = "refuse"
 
     def run(self, module: ir.Module) -> None:
-        """Raise the error."""
+        """Raise an ``OperationError`` for the second operation of the first function."""
         block = module.body.operations[0].regions[0].blocks[0]
         raise OperationError(block.operations[1], "expected none, got one: leave it out")
 

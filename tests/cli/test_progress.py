@@ -1,4 +1,7 @@
-"""Progress: one changing line on a terminal, messages of the logger in Python, else nothing."""
+"""Tests that progress is one changing line on a terminal, and messages of the logger in Python.
+
+If standard error is no terminal, or with ``--quiet``, no progress is shown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running the command-line tools in this process, and tiny models for them."""
+"""Helpers that run the command-line tools in this process, and write small models for them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ Dims = Sequence[int | str | None]
 def save_model(
     path: Path, nodes: Sequence[onnx.NodeProto], shape: Dims = (4, 8), **weights: np.ndarray
 ) -> Path:
-    """Write a model from the float tensor ``x`` to ``y`` of the same shape."""
+    """Write a model from the float tensor ``x`` to ``y`` of the same shape, and return its path.
+
+    ``weights`` are the initializers by name.
+    """
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy")
     initializers = [numpy_helper.from_array(value, name) for name, value in weights.items()]
     graph = helper.make_graph(list(nodes), "tiny", [x], [y], initializers)
@@ -60,7 +63,7 @@ def save_model(
 
 
 def save_layer(path: Path, shape: Dims = (4, 8)) -> Path:
-    """Write ``y = relu(x @ w) @ v``, with weights above the size that stays in the IR."""
+    """Write the model ``y = relu(x @ w) @ v``; its weights are too large to stay in the IR."""
     w = np.random.default_rng(0).standard_normal((8, 200)).astype(np.float32)
     v = np.random.default_rng(1).standard_normal((200, 8)).astype(np.float32)
     nodes = [

@@ -1,4 +1,7 @@
-"""OpenVINO's binary form: made while compiling, and imported at load by the same version only."""
+"""Tests of regions that OpenVINO compiles during compilation, and stores in its binary form.
+
+Only the same version of OpenVINO imports the binary when an artifact is loaded.
+"""
 
 from __future__ import annotations
 

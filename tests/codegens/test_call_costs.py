@@ -98,9 +98,10 @@ def test_calls_of_objects_and_of_c_add_at_most_half_a_microsecond(
 
 
 def too_slow(seconds: Mapping[str, float]) -> dict[str, float]:
-    """Return the seconds that launches add to their library's own time, if at least 0.5 us.
+    """Return the seconds that each slow launch adds to its library's own time, by name.
 
-    ``seconds`` has the times of launches and, under names that end in "own", of libraries.
+    A launch is slow if it adds at least 0.5 µs. ``seconds`` has the times of launches and, under
+    names that end in "own", of libraries.
     """
     added = {
         name: time - seconds[f"{name.rpartition(' ')[0]} own"] for name, time in seconds.items()

@@ -1,4 +1,4 @@
-"""Programs whose foreign code may be missing, and the fallbacks that run in their place."""
+"""Tests that a program's fallback runs in its place where its foreign code cannot run."""
 
 from __future__ import annotations
 
@@ -163,7 +163,10 @@ def test_another_version(
 def test_a_library_that_does_not_load(
     mlp: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The fallback takes over, with a warning at load, or at the first run after compiling."""
+    """If a library does not load, the program's fallback gives the results, after a warning.
+
+    The warning comes when an artifact is loaded, or at the first run of a program just compiled.
+    """
     feeds, exe = random_feeds(mlp, 0), compiled(mlp, "onednn")
     exe.save(tmp_path / "mlp.rammer")
 
@@ -240,7 +243,7 @@ def test_without_a_fallback_nothing_changes(
 def test_what_nothing_can_be_missing_of_has_none(
     offload: str, mlp: onnx.ModelProto, tmp_path: Path
 ) -> None:
-    """A program has no fallback if its foreign code is linked, or if it has no region."""
+    """A program without regions, or with foreign code that is linked to it, has no fallback."""
     model = mlp if offload == "iree" else build("one_element")
     with compiled(model, offload) as exe:
         assert bool(exe.image.modules) == (offload == "iree")

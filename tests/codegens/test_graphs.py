@@ -1,4 +1,7 @@
-"""Regions as graphs in JSON: each engine on each kind of operation, and on whole models."""
+"""Tests that each engine computes regions in the form of graphs, which are stored as JSON.
+
+The regions have each kind of operation; whole models are computed, too.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +122,7 @@ def feeds_of(model: onnx.ModelProto) -> dict[str, Any]:
 
 
 def check(exe: Executable, model: onnx.ModelProto) -> None:
-    """Compare a run with double precision, and 200 more runs with this run, bit by bit."""
+    """Compare a run's outputs with double precision; 200 more runs must give the same bits."""
     feeds = feeds_of(model)
     found = exe.run(feeds)
     for key, value in exact(model, feeds).items():

@@ -1,4 +1,7 @@
-"""Regions compiled by IREE: results against float64, objects, choices, a missing package."""
+"""Tests that regions compiled by IREE give right results, from objects linked to the program.
+
+Operations that IREE does not compile are the host's; a missing package is an error.
+"""
 
 from __future__ import annotations
 
@@ -172,7 +175,7 @@ CASES: dict[str, Callable[[], Executable]] = {
 def test_kinds_beside_double_precision(case: str) -> None:
     """Regions of each kind agree with double precision, and IREE computes nearly all of them.
 
-    The host only aligns operands, pads images, and scales the result of ``norm``.
+    The host only aligns operands, pads images, and scales the result in the case ``norm``.
     """
     kinds = {kernel.partition("_")[0] for kernel in host_kernels(CASES[case]())}
     scaled = {"elementwise"} if case == "norm" else set[str]()
@@ -414,7 +417,10 @@ def test_the_package_is_missing_or_another(
 
 
 def test_programs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compile cache keeps programs with IREE's code; another version of IREE misses them."""
+    """The compile cache keeps programs with IREE's code, for the version of IREE that compiled it.
+
+    With another version of IREE, a program is compiled again.
+    """
     monkeypatch.setenv("RAMMER_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("rammer_mlir.compiler.cache.WORTH_SECONDS", 0.0)
     model = model_of(TWICE, SQUARES)

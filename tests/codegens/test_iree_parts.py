@@ -1,4 +1,7 @@
-"""Parts of IREE's code generator: finding each rTask's box, reading IREE's text, the adapter."""
+"""Tests of IREE's code generator: it finds each rTask's box, and reads the text that IREE prints.
+
+Its adapter calls the workgroups of an rTask in IREE's library.
+"""
 
 from __future__ import annotations
 

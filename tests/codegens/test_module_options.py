@@ -1,4 +1,7 @@
-"""Options that code generators and engines declare: values, errors, cache keys, artifacts."""
+"""Tests that code generators and engines get the options that they declare.
+
+Wrong options are refused, and options are a part of cache keys and artifacts.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +144,7 @@ def test_faults_of_declarations(name: Any, default: Any, message: str) -> None:
 
 
 def test_an_engine_gets_its_own(packed: Packed, tmp_path: Path) -> None:
-    """Each entry of an engine gets only the options of this engine, also from an artifact."""
+    """Each entry of an engine gets only this engine's options, also when an artifact is loaded."""
     packed.form, packed.code = "binary", {"engine": "products-engine"}
     given = {"products-engine.way": "other", "packed.level": 3}
     with compiled(two_products(), "packed", given) as exe:
@@ -247,9 +250,9 @@ def test_numbers(offload: str, mlp: onnx.ModelProto, tmp_path: Path) -> None:
 def test_the_library_is_told_how_to_round(
     mlp: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The library gets the number of the math mode ``onednn.math``.
+    """The library gets the number of the math mode that the option ``onednn.math`` names.
 
-    If the library does not know the number, it refuses all regions.
+    The library refuses all regions if it does not know the number, as in this test.
     """
     monkeypatch.setitem(onednn.MATH, "tf32", 99)
     with compiled(mlp, "onednn", {"onednn.math": "tf32"}) as exe:

@@ -1,4 +1,8 @@
-"""ONNX Runtime and OpenVINO by their C functions: results, errors, threads, forks, memory."""
+"""Tests that ONNX Runtime and OpenVINO compute regions when called by their C functions.
+
+Failed runs name the library's message, several threads and forked children get right results, and
+memory does not grow.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +85,7 @@ def feeds_of(size: int, seed: int = 1) -> dict[str, Any]:
 
 
 def check(exe: Executable, model: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, Any]:
-    """Compare a run with products in double precision; return the results of the run."""
+    """Compare a run's results with products computed in double precision; return the results."""
     found = exe.run(feeds)
     weights = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
     for output, left, right in (("y", "x", "v"), ("u", "z", "w")):

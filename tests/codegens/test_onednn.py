@@ -1,4 +1,7 @@
-"""oneDNN as a code generator: results of each operation, whole models, threads, and faults."""
+"""Tests that oneDNN, as a code generator, computes each operation and whole models right.
+
+Runs keep the caller's number of threads; a missing package, or a failing call, is an error.
+"""
 
 from __future__ import annotations
 
@@ -356,7 +359,10 @@ def test_measured_times_choose(layer: Any) -> None:
 
 
 def test_weights_and_scratch_share_the_operands_of_an_operation(taken: list[list[str]]) -> None:
-    """A chain of 60 convolutions with weights and biases is computed right, as two regions."""
+    """A chain of 60 convolutions is computed right, though it has too many operands for one region.
+
+    Each convolution has a weight and a bias, so that the chain is divided into two regions.
+    """
     count = 60
     values = ["x", *(f"v{n}" for n in range(1, count)), "y"]
     steps = [f"{values[n + 1]} = Conv({values[n]}, w{n}, b{n})" for n in range(count)]

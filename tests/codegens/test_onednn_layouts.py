@@ -73,7 +73,10 @@ def no_blocks(_: OneDnn, region: Region) -> Layouts:
 def test_no_bytes_are_converted_between_regions(
     body: str, between: int, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the model's own input and output, which have no blocks, may be converted."""
+    """No layout is converted between regions, nor by the host.
+
+    Only the model's own input and output, which have no blocks, may be converted.
+    """
     counts = count_converted_bytes(monkeypatch)
     monkeypatch.setattr(OneDnn, "limits", one_operation)
     given, tensor = model(batch, body=body), 4 * batch * 24 * 20

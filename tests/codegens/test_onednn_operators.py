@@ -1,4 +1,7 @@
-"""Regions of oneDNN with other operators after a convolution, and batches divided among rTasks."""
+"""Tests that regions of oneDNN include operators after a convolution, and divide a batch.
+
+The parts of the batch are computed by separate rTasks.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,7 @@ def test_the_host_subtracts_and_divides_from_equal_numbers(
 
 @pytest.mark.parametrize("places", [1, 2, 3])
 def test_the_host_joins_branches(places: int, taken: list[list[str]]) -> None:
-    """A region includes a concatenation of two branches; a concatenation of three is the host's."""
+    """A region includes a concatenation of two branches; the host concatenates three branches."""
     branches = "".join(f"c{n} = Conv(x, w)  " for n in range(places))
     parts = ", ".join(f"c{n}" for n in range(places))
     model = model_of(f"{branches} y = Concat<axis=1>({parts})", IMAGES, w=(5, 5, 3, 3))

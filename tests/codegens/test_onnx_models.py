@@ -1,4 +1,4 @@
-"""Models of ONNX that are written without the package `onnx`: equal to those written with it."""
+"""Tests that ONNX models written without the package `onnx` equal those written with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each back end declares its stages, and only back ends compare a target's name."""
+"""Tests that each back end declares its stages; no other code compares a target's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory budgets: the arena keeps to them, and results are those without a budget."""
+"""Tests that the arena keeps to a memory budget, with the results of a program without a budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Programs for named processors: equal results, and no instructions that a processor lacks."""
+"""Tests of programs for named processors: they use only instructions that the processor has.
+
+The programs give right results.
+"""
 
 from __future__ import annotations
 

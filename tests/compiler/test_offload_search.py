@@ -1,4 +1,7 @@
-"""The search for regions that save time, on made-up times; the significance of measured times."""
+"""Tests that the search finds the regions that save time, on times made up for the tests.
+
+Measured times must differ significantly before the search prefers regions to the host.
+"""
 
 from __future__ import annotations
 
@@ -114,9 +117,10 @@ def test_without_time_host_and_all_are_known() -> None:
 
 @pytest.mark.parametrize("seconds_left", [True, False])
 def test_what_is_worth_a_measurement(seconds_left: bool) -> None:
-    """Finalists are the chosen regions, no regions, and for each partition all of its regions.
+    """The finalists are the search's choice, no regions, and all regions of each partition.
 
-    If no seconds are left for simulations, the search chooses no regions.
+    The finalists are the choices that are compiled and timed. If no seconds are left for
+    simulations, the search chooses no regions.
     """
 
     def seconds(choice: Choice) -> float:
@@ -161,7 +165,10 @@ def test_a_program_that_may_be_no_faster_is_not_chosen() -> None:
 def test_an_implementation_is_faster_if_it_wins_nearly_all_rounds(
     wins: int, rounds: int, clear: bool
 ) -> None:
-    """A one-sided sign test at 5 % counts the won rounds, however slow the lost rounds are."""
+    """An implementation counts as faster if a sign test finds its won rounds significant.
+
+    The test is one-sided, at 5 %. It counts rounds, however slow the lost rounds are.
+    """
     taken = {
         "slow": [[2.0, 9.0, 2.0]] * rounds,
         "tried": [[1.9, 1.9, 7.0]] * wins + [[50.0] * 3] * (rounds - wins),

@@ -1,4 +1,7 @@
-"""The compile cache's level of preparations: equal models are prepared once, others again."""
+"""Tests that the compile cache prepares equal models once, and models that differ again.
+
+Preparation is shape inference, constant folding and decomposition of a model.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,10 @@ NETWORKS = ("squeezenet", "transformer_encoder", "mlp", "embedding", "attention"
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_retrained_networks_are_not_prepared_again(compiled: Compiled, name: str) -> None:
-    """A retrained network hits; its program equals that of a compilation without the cache."""
+    """A network with new weights takes the preparation from the cache.
+
+    Its program equals that of a compilation without the cache.
+    """
     model = build(name, scale="small")
     compiled(model)
     other = retrained(model, 7)
@@ -105,7 +111,10 @@ def test_retrained_networks_are_not_prepared_again(compiled: Compiled, name: str
     "name", ["lstm_bidirectional", "gru_bidirectional", "resnet18", "nas_cell"]
 )
 def test_weights_that_preparation_reads_count_by_value(compiled: Compiled, name: str) -> None:
-    """A model misses if a weight that the preparation slices or folds has other values."""
+    """A model is prepared again if a weight that is sliced or folded has other values.
+
+    The preparation slices or folds the weight.
+    """
     model = build(name, scale="small")
     compiled(model)
     other = retrained(model, 7)
@@ -148,7 +157,7 @@ def test_a_copied_weight_is_not_kept(compiled: Compiled, monkeypatch: pytest.Mon
 
 
 def test_nodes_without_effect_count(compiled: Compiled) -> None:
-    """A model with an unused node misses, since the node may have to be refused."""
+    """A model with a new, unused node is prepared again: it may have to be refused."""
     compiled(network())
     other = network()
     other.graph.node.append(helper.make_node("NoSuchOperator", ["x"], ["unused"]))
@@ -235,7 +244,7 @@ def test_an_entry_without_its_program_compiles(compiled: Compiled, folder: Path)
 
 
 def test_weights_of_16_bits_that_preparation_reads_count_by_value(compiled: Compiled) -> None:
-    """A model misses if a 16-bit weight that the preparation slices has other values."""
+    """A model is prepared again if a 16-bit weight that the preparation slices has other values."""
     compiled(shared_bf16(0))
     _, (line, *_) = compiled(shared_bf16(1))
     assert "miss" in line

@@ -1,4 +1,7 @@
-"""The cache's level of programs: other weights and names hit, any real difference misses."""
+"""Tests that a model with other weights and names takes its program from the compile cache.
+
+A model with any other difference is compiled again.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ def test_any_real_difference_misses(folder: Path, change: str) -> None:
 
 
 def test_a_miss_says_what_differs(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A miss names the section of the graph that differs from the nearest entry."""
+    """The log of a miss names the section of the graph that differs from the nearest entry."""
     compiled(network())
     with caplog.at_level(logging.INFO, "rammer_mlir"):
         compiled(DIFFERENT["attribute"])
@@ -97,7 +100,7 @@ def test_a_repeated_value_is_not_a_weight(folder: Path) -> None:
 
 
 def test_a_collision_of_hashes_compiles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries of one key are told apart by their canonical forms."""
+    """Models with equal hashes are told apart by their canonical forms, and compiled separately."""
 
     def hash_of(_: bytes) -> str:
         return "sha256:equal"
@@ -123,7 +126,10 @@ def test_a_damaged_entry_compiles(folder: Path) -> None:
 
 
 def test_a_replayed_program_equals_a_fresh_one(folder: Path) -> None:
-    """A replayed program has the tables, slots, names and weights of a fresh one."""
+    """A program from the cache equals one that is compiled without the cache.
+
+    It has the model's own weights and names.
+    """
     compiled(network())
     model = renamed(retrained(network(), 1))
     found, fresh = compiled(model), compiled(model, cache=False)

@@ -1,4 +1,4 @@
-"""Compiling, running, saving and loading in many threads at once, in a process of its own."""
+"""Tests that many threads compile, run, save and load models at once, in a separate process."""
 
 from __future__ import annotations
 

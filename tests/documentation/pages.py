@@ -1,4 +1,4 @@
-"""Fenced code, links and headings of the pages in Markdown."""
+"""Finds fenced code, links and headings in the Markdown pages."""
 
 from __future__ import annotations
 

@@ -52,7 +52,10 @@ def run(snippet: Snippet, folder: Path) -> str:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Whether a page shows an output; times are not compared, ``...`` stands for any lines."""
+    """Return whether the output that a page shows matches the printed output.
+
+    Times may differ, and ``...`` on the page stands for any lines.
+    """
     pattern = re.escape(_TIME.sub("TIME", shown.rstrip())).replace(r"\.\.\.", r"(?:.|\n)*")
     return re.fullmatch(pattern, _TIME.sub("TIME", printed.rstrip())) is not None
 
@@ -66,7 +69,10 @@ def test_outputs_are_compared() -> None:
 
 @pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.name)
 def test_snippets_run_and_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
-    """Snippets run in order, in one folder, unless a comment says why not to execute one."""
+    """All snippets of a page print what the page shows, run in order and in one folder.
+
+    A snippet is left out if a comment says why it is not executed.
+    """
     executed = 0
     for snippet, following in pairwise([*snippets(page), None]):
         assert snippet is not None

@@ -1,4 +1,7 @@
-"""Copies of buffers between launches: dense, strided and scalar buffers, f32 and bf16."""
+"""Tests that copies of buffers between launches are right, and ordered with the launches.
+
+The buffers are dense, strided or scalar, of f32 or bf16.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ gpu.func @double(%x: memref<6x50xELEMENT>) kernel {
 
 
 def program(signature: str, body: str, element: str = "f32") -> str:
-    """Return a host function; ``LAUNCH %x`` in its body doubles a buffer."""
+    """Return a host function; in ``body``, ``LAUNCH %x`` is a launch that doubles the buffer %x."""
     launched = (
         "gpu.launch_func @k::@double blocks in (%c6, %c1, %c1) threads in (%c50, %c1, %c1) args("
     )
@@ -87,7 +90,7 @@ def test_copies_of_parts() -> None:
 
 
 def test_bf16() -> None:
-    """An array of the package ``ml_dtypes`` is passed, changed and returned."""
+    """A program doubles and copies a bfloat16 array of the package ``ml_dtypes``."""
     kind = "memref<6x50xbf16>"
     text = program(
         f"%x: {kind}, %y: {kind} {{rtask.output}}",

@@ -102,7 +102,7 @@ class Kernel:
     places: dict[str, list[Callable[[Ids], int]]]
 
     def touched(self, what: str) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield the rTask and the indices of every access in ``places[what]``."""
+        """Yield every access of the kind ``what``: the rTask, and the indices of the element."""
         for z, y, x in product(*(range(n) for n in reversed(self.grid))):
             rtask = x + self.grid[0] * (y + self.grid[1] * z)
             for tz, ty, tx in product(*(range(n) for n in reversed(self.block))):

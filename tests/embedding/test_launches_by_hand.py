@@ -1,4 +1,7 @@
-"""Kernels with shared memory, barriers, shuffles, atomics, private memory and any block size."""
+"""Tests that embedded kernels written by hand give right results.
+
+They use shared memory, barriers, shuffles, atomics and private memory, in blocks of any size.
+"""
 
 from __future__ import annotations
 

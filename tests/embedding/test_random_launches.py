@@ -1,4 +1,4 @@
-"""Random sequences of launches on shared buffers: the same numbers as one launch after the other.
+"""Tests that random launches on shared buffers give the results of running them in sequence.
 
 The emulator reports an unordered conflict between blocks whatever the numbers are.
 """
@@ -47,7 +47,15 @@ PATTERNS: dict[str, tuple[str, Callable[[Array], Array]]] = {
 
 @dataclass(frozen=True)
 class Step:
-    """``target = target / 2 + source[pattern]``, in blocks of some size."""
+    """A launch that computes ``target = target / 2 + source[pattern]``.
+
+    Attributes:
+        target: index of the buffer that is changed.
+        source: index of the buffer that is read.
+        pattern: name in ``PATTERNS`` of the rule that tells which element of the source is read.
+        block: threads of a block, in rows and columns.
+        shared: whether the elements that are read go through shared memory.
+    """
 
     target: int
     source: int

@@ -51,7 +51,7 @@ gpu.module @k {{
 
 
 def body(text: str) -> str:
-    """Return the kernel with more operations at its end."""
+    """Return the kernel with the operations ``text`` added at its end."""
     return KERNEL.replace("gpu.return", f"{text}\n  gpu.return")
 
 

@@ -1,4 +1,4 @@
-"""Products of a vector and a matrix, and sums over rows, on random shapes.
+"""Tests that vector-matrix products and sums over rows are right, on random shapes.
 
 Several threads of a block compute partial results of the same columns.
 """

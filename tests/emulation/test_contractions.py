@@ -33,7 +33,7 @@ class Case:
 
     @property
     def types(self) -> list[str]:
-        """Return the memref types; sums are f32."""
+        """Return the memref types of the operands and of the result, whose elements are f32."""
         elements = (self.element, self.element, "f32")
         return [
             f"memref<{'x'.join(map(str, shape))}x{element}>"
@@ -73,7 +73,7 @@ def reference(case: Case, a: Array, b: Array, c: Array) -> Array:
 
 
 def module_of(case: Case, alignment: int) -> str:
-    """Return a module with a contraction's rKernel; ``alignment`` is that of buffers, in bytes."""
+    """Return a module with a contraction's rKernel; buffers are aligned to ``alignment`` bytes."""
     a, b, c = case.types
     aligned = f"{{rtask.alignment = {alignment} : i64}}"
     return f"""

@@ -1,4 +1,7 @@
-"""Emulated GPU programs against ONNX Runtime, and programs that are broken on purpose."""
+"""Tests that emulated GPU programs give ONNX Runtime's results.
+
+The emulator finds the fault in each program that is broken on purpose.
+"""
 
 from __future__ import annotations
 

@@ -82,6 +82,35 @@ gpu.func @fork(%x: memref<64xf32>) kernel {
     assert "lane 1 wait at 'gpu.barrier' (left)" in message
 
 
+def test_two_matrix_products_are_not_one() -> None:
+    """Lanes of a subgroup that compute different products at one location do not share a result."""
+    product = """%d = nvgpu.mma.sync(%a, %b, %c) {mmaShape = [16, 8, 16]}
+      : (vector<4x2xf16>, vector<2x2xf16>, vector<2x2xf32>) -> vector<2x2xf32> loc("product")"""
+    text = f"""
+gpu.func @kernel(%x: memref<32xf32>) kernel {{
+  %lane = gpu.lane_id
+  %c16 = arith.constant 16 : index
+  %a = arith.constant dense<1.0> : vector<4x2xf16>
+  %b = arith.constant dense<1.0> : vector<2x2xf16>
+  %c = arith.constant dense<0.0> : vector<2x2xf32>
+  %low = arith.cmpi ult, %lane, %c16 : index
+  %r = scf.if %low -> vector<2x2xf32> {{
+    {product}
+    scf.yield %d : vector<2x2xf32>
+  }} else {{
+    {product}
+    scf.yield %d : vector<2x2xf32>
+  }}
+  %e = vector.extract %r[0, 0] : f32 from vector<2x2xf32>
+  memref.store %e, %x[%lane] : memref<32xf32>
+  gpu.return
+}}
+"""
+    message = fault_of(text, [random(32)], 1, 32)
+    assert "barrier not met by all" in message
+    assert "lanes 0-31 wait at 'nvgpu.mma.sync' (product)" in message
+
+
 def test_shuffle_that_some_lanes_skip() -> None:
     text = """
 gpu.func @part(%x: memref<64xf32>) kernel {

@@ -1,6 +1,7 @@
-"""The assembly that switches stacks, for every processor; other tests execute it on this machine.
+"""Tests that the assembly that switches stacks is valid for every processor.
 
-LLVM's assembler for other processors is not in llvmlite, so ziglang's is used.
+Other tests execute the assembly for this machine. LLVM's assembler for other processors is not in
+llvmlite, so ziglang's is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Reductions that several lanes compute together: every combiner on every type, against NumPy."""
+"""Tests that reductions shared by several lanes give NumPy's results.
+
+All combiners are tested, on all element types.
+"""
 
 from __future__ import annotations
 

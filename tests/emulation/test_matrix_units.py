@@ -1,4 +1,7 @@
-"""Tensor-core operations of emulated kernels against NumPy, and faults in their use."""
+"""Tests that tensor-core operations in emulated kernels give NumPy's products.
+
+A load of rows at a misaligned address is reported as a fault.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Recurrent layers that project the inputs of a few time steps at a time, against ONNX Runtime."""
+"""Tests that recurrent layers on emulated GPUs give ONNX Runtime's results.
+
+A layer multiplies the inputs of a few time steps at a time by its weights.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ def layer(kind: str, steps: int, batch: int, *, attributes: str = "") -> onnx.Mo
     [("LSTM", ""), ("GRU", ""), ("GRU", ", linear_before_reset=1"), ("RNN", "")],
 )
 def test_projections_in_parts(kind: str, attributes: str, batch: int) -> None:
-    """Inputs are projected for a few time steps at a time, also if 19 steps are not a multiple."""
+    """A layer of 19 time steps multiplies the inputs of a few steps at a time by its weights.
+
+    The results are right, though the last product may have fewer time steps.
+    """
     model = layer(kind, 19, batch, attributes=attributes)
     options = check_options("nvvm:sm_90", policy="wavefront", num_veus=3)
     operators = Compilation.of_model(model, options).emit("operators").decode()

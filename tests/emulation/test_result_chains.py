@@ -1,4 +1,4 @@
-"""Chains of initial value, reduction and epilogues whose intermediates stay in registers.
+"""Tests of chains of initial value, reduction and epilogues, whose intermediates stay in registers.
 
 Random chains are compared with NumPy.
 """

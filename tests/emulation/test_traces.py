@@ -1,4 +1,4 @@
-"""Count the memory accesses of warps in the trace of an emulated launch."""
+"""Tests that the memory accesses of warps are counted in the trace of an emulated launch."""
 
 from __future__ import annotations
 

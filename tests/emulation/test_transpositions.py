@@ -1,4 +1,4 @@
-"""Element-wise operations that transpose operands: results with checks, and memory accesses."""
+"""Tests that element-wise operations that transpose operands are right, and coalesce accesses."""
 
 from __future__ import annotations
 
@@ -112,7 +112,10 @@ func.func @kernel(%id: index, %x: {source}, %y: {kind}) {{
 
 @pytest.mark.parametrize("target", ["nvvm:sm_80", "rocdl:gfx90a"])
 def test_a_model_that_turns_images(target: str) -> None:
-    """A model transposes images to [N, W, C, H] and to [N, H, W, C], also in tiles at edges."""
+    """Images are transposed to [N, W, C, H] and to [N, H, W, C] right, also at the edges.
+
+    The sizes of the images leave partial tiles at the edges.
+    """
     model = onnx.parser.parse_model("""
         <ir_version: 9, opset_import: ["" : 17]>
         turn (float[1,20,41,37] x, float[1,41,37,20] z)

@@ -1,4 +1,4 @@
-"""rKernels whose accesses forbid wide loads or chains in registers, executed with checks."""
+"""Tests that rKernels are right if their accesses forbid wide loads or chains in registers."""
 
 from __future__ import annotations
 
@@ -41,10 +41,15 @@ def memref(shape: Sequence[int]) -> str:
 
 
 def generic(maps: str, kinds: str, inputs: str, output: str, value: str = "%a") -> str:
-    """Return a ``linalg.generic``; ``maps`` are separated by ``;``, ``kinds`` are letters p and r.
+    """Return the text of a ``linalg.generic``.
 
-    ``value`` is the yielded value, or "sum" or "products" for the output plus the input, or plus
-    the product of two inputs.
+    Args:
+        maps: results of the indexing maps, separated by ``;``.
+        kinds: a letter for each loop: "p" for parallel, "r" for reduction.
+        inputs: the inputs.
+        output: the output.
+        value: the yielded value, or "sum" or "products" for the output plus the input, or plus the
+            product of two inputs.
     """
     names = {"p": '"parallel"', "r": '"reduction"'}
     loops = ", ".join(f"d{n}" for n in range(len(kinds)))

@@ -1,4 +1,7 @@
-"""Explanations of a run: lower bounds of its time, the verdict, losses, and the tools' text."""
+"""Tests that the explanation of a run has right lower bounds, losses and verdict.
+
+The tools print it as text.
+"""
 
 from __future__ import annotations
 

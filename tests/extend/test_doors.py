@@ -1,7 +1,7 @@
-"""Policies, devices, passes, cost functions, targets and providers that a program registers.
+"""Tests of extensions that a program registers.
 
-A registered object is used where its name is given; a malformed or failing object is refused in one
-line.
+They are policies, devices, passes, cost functions, targets and providers. A registered object is
+used where its name is given; a malformed or failing object is refused in one line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The example package, installed beside the project in an environment of its own."""
+"""Tests that the example package's extensions work, installed beside the project.
+
+The test makes an environment of its own for both packages.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rKernels of providers: which offers become candidates, and why others are refused."""
+"""Tests that rKernels that providers offer become candidates, and that wrong offers are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Registries of built-in objects, registered objects and entry points, also of broken packages."""
+"""Tests that a registry finds built-in objects, registered objects and entry points by name.
+
+A broken package is named in the error, and does not affect other packages.
+"""
 
 from __future__ import annotations
 

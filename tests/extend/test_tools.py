@@ -1,4 +1,7 @@
-"""Extensions on the command line: ``--plugin`` in all three tools, help, listings, the cache."""
+"""Tests that all three tools load extensions by ``--plugin``, and list them.
+
+The compile cache keeps nothing that an extension has computed.
+"""
 
 from __future__ import annotations
 

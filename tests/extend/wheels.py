@@ -1,4 +1,4 @@
-"""Wheels and fresh environments, made without a network and without a build tool."""
+"""Makes wheels and fresh environments, without a network and without a build tool."""
 
 from __future__ import annotations
 

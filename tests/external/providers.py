@@ -60,7 +60,17 @@ def relu() -> onnx.ModelProto:
 
 @dataclass
 class Rows:
-    """A provider for operators on one input of ROWS rows; each rTask of its code computes a row."""
+    """A provider of rKernels for operators on one input of ROWS rows.
+
+    Each rTask of an offered rKernel computes a row.
+
+    Attributes:
+        code: the rKernel's code.
+        form: the form of the code, such as ``c``.
+        symbol: name of the function that the code defines.
+        box: the box that an rTask reads and writes: an offset and a size for each dimension.
+        work: arguments of ``external_rkernel`` that replace those of ``offer``.
+    """
 
     code: str | bytes = TRIPLED
     form: str = "c"

@@ -1,4 +1,7 @@
-"""Compiled code executes call lists: arguments of calls, bound or copied buffers, failing calls."""
+"""Tests that compiled code executes call lists: it makes their calls, until one fails.
+
+Buffers are bound to the called library, or copied to bound memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""External rKernels of grain ``device`` run alone; their results, artifacts, proofs, timelines."""
+"""Tests that external rKernels of grain ``device`` run alone, with right results.
+
+The proof of an artifact covers this rule, and timelines show it.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +165,7 @@ def test_the_checker_refuses_an_rtask_beside_one(
     verify(path)
 
 
-def test_memory_of_what_runs_behind_is_reused(packed: PackedProducts) -> None:
+def test_the_arena_of_exclusive_rtasks_is_bounded(packed: PackedProducts) -> None:
     """The arena of a program with exclusive rTasks is at most as large as all intermediates."""
     with offloaded(branches(), "packed", policy="list") as exe:
         stats = exe.stats

@@ -1,4 +1,7 @@
-"""External rKernels: C, LLVM IR and objects in a schedule, beside rKernels of the compiler."""
+"""Tests that external rKernels in C, LLVM IR and objects run in a schedule with right results.
+
+They run beside rKernels of the compiler.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +120,7 @@ def test_a_status_is_an_error(tmp_path: Path) -> None:
 
 
 def test_measured_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow code is measured, and not chosen; faster code of the same operator is measured anew."""
+    """Slow code is measured, and not chosen; faster code for the same operator is chosen."""
     monkeypatch.setenv("RAMMER_PROFILES", str(tmp_path / "profiles.sqlite"))
     slow = TRIPLED.replace("return", "for (volatile int n = 0; n < 100000; n++) {}  return")
     summaries: list[tuple[str, ...]] = []

@@ -1,4 +1,7 @@
-"""Regions of code generators on GPUs, kept always, or only if the plan becomes faster."""
+"""Tests that code generators compute regions on GPUs.
+
+Regions are always kept, or only if the plan becomes faster, as the user chooses.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""External rKernels on GPUs: LLVM IR, PTX and CUDA source in a persistent kernel."""
+"""Tests that external rKernels in LLVM IR, PTX and CUDA source are compiled for GPUs.
+
+They become a part of the program's persistent kernel.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def feeds() -> dict[str, np.ndarray[Any, Any]]:
 
 @pytest.mark.parametrize("target", ["nvvm:sm_90", "rocdl:gfx90a"])
 def test_llvm_ir_runs_on_emulated_gpus(target: str) -> None:
-    """An rKernel in LLVM IR runs beside the compiler's own, on several vEUs; results are right."""
+    """An rKernel in LLVM IR runs beside rKernels of the compiler, on several vEUs, and is right."""
     from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 
     exe = compiled(Rows(TRIPLED_IR, "llvm"), target, num_veus=3, emulate=True)

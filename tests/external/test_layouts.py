@@ -1,4 +1,4 @@
-"""Regions that take images in blocks of channels, beside the host's convolutions."""
+"""Tests that regions and the host's convolutions exchange images in blocks of channels."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_the_models_own_values_stay_plain(softsigns: Softsigns) -> None:
 
 
 def test_blocks_without_a_convolution_behind_are_copied(softsigns: Softsigns) -> None:
-    """A region in blocks is right where transposes separate it from the convolutions.
+    """A region in blocks of channels is right where transposes separate it from convolutions.
 
     The host then copies the region's blocks.
     """
@@ -174,7 +174,7 @@ def test_blocks_without_a_convolution_behind_are_copied(softsigns: Softsigns) ->
 
 
 def test_the_host_computes_a_region_in_blocks(softsigns: Softsigns) -> None:
-    """Regions in blocks are right if the cost chooses them, and with ``offload_check``."""
+    """Regions in blocks of channels are right if costs choose them, and with ``offload_check``."""
     check(BETWEEN, offload_choice="cost")
     check(BETWEEN, offload_check=True)
     assert softsigns.seen

@@ -1,4 +1,4 @@
-"""Measured times choose foreign code for one region, and the compiler's own for another."""
+"""Measured times choose foreign code for one region, and rKernels of the compiler for another."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_each_operator_by_whoever_is_faster(
 
 
 def test_code_of_both_operators_is_right(mixed: Mixed) -> None:
-    """The codes of both regions are right: the measured choice rejects one for its time alone."""
+    """The code of both regions is right, so the measured choice rejects one for its time alone."""
     model = layers()
     found = rammer_mlir.compile(
         model, offload="mixed", offload_choice="always", num_veus=2, cache=False

@@ -1,4 +1,7 @@
-"""Models whose regions a code generator compiles: results, choices, faults."""
+"""Tests that models with regions that a code generator compiles give right results.
+
+Regions that cost more than the host's rOperators are not taken; wrong code is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Timelines, listings and pages that show foreign code; overlaps of foreign and own rTasks."""
+"""Tests that timelines, listings and pages show foreign code.
+
+Timelines show that rTasks of foreign code and of the compiler run at the same time.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ class Sleeping:
 
 
 def slow_rtasks(kernel: RKernel, device: Device) -> float | None:
-    """Return 30 ms for the external rTask, and a second for our small rKernels of one rTask."""
+    """Return 30 ms for the rTask of the external rKernel, and a second for other small rTasks.
+
+    A small rTask is the only rTask of its rKernel, and accesses less than 1 KiB.
+    """
     if "sleeping" in kernel.name:
         return 0.03
     return 1.0 if kernel.num_rtasks == 1 and kernel.bytes_per_rtask < 1024 else None
@@ -120,7 +126,10 @@ A key is a pair: vEU and rTask numbers of the foreign rTasks, and vEU and number
 
 
 def overlaps_of(timeline: Timeline) -> Overlaps:
-    """Return the µs that pairs of an external and an own rTask run at the same time on two vEUs."""
+    """Return, for pairs of rTasks on two vEUs, the µs in which both run.
+
+    One rTask of a pair is external, the other is one of the compiler.
+    """
     tasks = [span for span in timeline.spans if span.kind == "rtask"]
     foreign = [span for span in tasks if span.module]
     assert foreign
@@ -155,7 +164,10 @@ def overlaps_in(path: Path) -> Overlaps:
 
 @pytest.mark.parametrize("library", ["onednn", "onnxruntime", "openvino"])
 def test_a_librarys_region_runs_beside_ours(library: str, tmp_path: Path) -> None:
-    """Library and own rTasks run at the same time, as a timeline and its JSON form show."""
+    """The rTasks of a library and of the compiler run at the same time.
+
+    This is seen in a timeline and in the timeline's JSON form.
+    """
     model = parser.parse_model(BESIDE)
     rng = np.random.default_rng(3)
     w = rng.standard_normal((512, 1024)).astype(np.float32) / 16

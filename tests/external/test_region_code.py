@@ -1,4 +1,4 @@
-"""The regions that code generators get, the code they return, and what this code may require."""
+"""Tests that code generators get right regions, and that wrong code for a region is refused."""
 
 from __future__ import annotations
 
@@ -233,7 +233,10 @@ def test_a_region_has_a_text_of_its_own(doubled: Doubled) -> None:
 
 
 def graph(rows: int = 6, element_type: str = "f32") -> Graph:
-    """Return a graph for ``ONE``'s region, wrong if x has not 6 ``rows`` or y is not f32."""
+    """Return a graph for the region of ``ONE``, with ``rows`` rows of x and the type of y as given.
+
+    The graph is wrong unless x has 6 rows and y is f32.
+    """
     x, w = GraphTensor("x", (rows, 10)), GraphTensor("w", (10, 7))
     y = GraphTensor("y", (6, 7), element_type)
     return Graph("product", (x, w), (y,), (), (GraphNode("MatMul", ("x", "w"), ("y",)),))

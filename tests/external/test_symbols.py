@@ -1,4 +1,7 @@
-"""Symbols of external code: all are defined, and damaged objects are refused before they load."""
+"""Tests that external code must define all symbols that it uses.
+
+Damaged objects are refused before they are loaded.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ def in_form(text: str, form: str) -> str | bytes:
 
 @pytest.mark.parametrize("form", ["llvm", "object"])
 class TestNames:
-    """The symbols that code in LLVM IR or in an object uses."""
+    """Code in LLVM IR or in an object is refused if a symbol that it uses is not defined."""
 
     def test_undefined_is_named(self, form: str, capfd: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(TargetError) as raised:

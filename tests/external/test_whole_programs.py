@@ -1,4 +1,7 @@
-"""Small networks of several kinds with each code generator, choice, policy and number of vEUs."""
+"""Tests that small networks of several kinds are right with each code generator.
+
+The choice of regions, the policy and the number of vEUs vary.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that are typical of other projects' test suites, compared with NumPy."""
+"""Tests that functions typical of other projects' test suites give NumPy's results."""
 
 # NumPy infers the types of expressions from those of arguments, which lambdas do not have.
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false

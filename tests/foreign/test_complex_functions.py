@@ -1,4 +1,7 @@
-"""Square roots and logarithms of complex numbers, up to the largest and smallest ones."""
+"""Tests that square roots and logarithms of complex numbers are accurate.
+
+The numbers have parts up to the largest and down to the smallest floats.
+"""
 
 from __future__ import annotations
 

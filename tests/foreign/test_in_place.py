@@ -1,4 +1,7 @@
-"""Elementwise operations that update their output operand in place, and products of the results."""
+"""Tests that elementwise operations that update their output operand in place are right.
+
+Products of their results are right, too.
+"""
 
 from __future__ import annotations
 

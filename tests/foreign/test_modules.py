@@ -1,4 +1,4 @@
-"""Modules on a single line, and modules that contain other modules."""
+"""Tests that MLIR modules on a single line are accepted, and nested modules ignored."""
 
 from __future__ import annotations
 

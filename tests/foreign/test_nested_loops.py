@@ -1,4 +1,7 @@
-"""Loops that carry tensors: nested, from several kinds of initial values, and of many bytes."""
+"""Tests that loops that carry tensors are right, also nested loops and large tensors.
+
+Some tensors begin with the values of an argument, others as new tensors.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ def loop(count: int, body: str, start: str, name: str, kind: str = "tensor<40x9x
 
 
 def element(state: str, row: str, column: str, update: str, name: str) -> str:
-    """Return text that adds an element of ``%u`` to one of a state; the result is ``%xNAME``."""
+    """Return text that adds an element of ``%u`` to an element of a state.
+
+    The updated state is ``%xNAME``.
+    """
     return f"""
     %v{name} = tensor.extract %u[{update}, {column}] : tensor<70x9xf32>
     %o{name} = tensor.extract {state}[{row}, {column}] : tensor<40x9xf32>

@@ -1,4 +1,7 @@
-"""rKernels with declared boxes, written by a user in IR, C or LLVM IR, in a stage to compile."""
+"""Tests that a user's rKernels with declared boxes, in a stage given as MLIR, are compiled.
+
+The rKernels are written in IR, C or LLVM IR.
+"""
 
 from __future__ import annotations
 

@@ -48,12 +48,15 @@ func.func @main(%t: tensor<3x7x5xf32>, %i: tensor<3x4x1xi32>, %u: tensor<3x4x5xf
 
 
 def compilation_of(text: str) -> Compilation:
-    """Return the compilation of a module for this machine, which has its stages."""
+    """Return a ``Compilation`` of a module for this machine, which can emit its stages."""
     return Request(given_source(text), check_options("cpu"), {}).compilation()
 
 
 def test_the_gradient_of_an_embedding_is_a_loop() -> None:
-    """Rows of repeated indices are added; the loop's state is the result's buffer."""
+    """The gradient of an embedding is compiled to a loop that updates the result's buffer.
+
+    Rows whose index occurs several times are added.
+    """
     random = np.random.default_rng(1)
     tokens = random.integers(-2, ROWS + 2, (TOKENS, 1)).astype(np.int32)
     tokens[5:9] = 17

@@ -1,4 +1,4 @@
-"""Operations of torch-mlir's dialect TMTensor against NumPy."""
+"""Tests that operations of torch-mlir's dialect TMTensor give NumPy's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stablehlo.triangular_solve`` against NumPy's solver."""
+"""Tests that ``stablehlo.triangular_solve`` gives the solutions of NumPy's solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stablehlo.select_and_scatter`` against a loop over all windows."""
+"""Tests that ``stablehlo.select_and_scatter`` gives the results of a loop over all windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of JAX and their gradients: equal to what JAX computes."""
+"""Tests that compiled functions of JAX, and their gradients, give JAX's results."""
 
 from __future__ import annotations
 

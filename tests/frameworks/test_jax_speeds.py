@@ -1,4 +1,7 @@
-"""The benchmark of JAX's interfaces: equal networks in JAX and ONNX, ratios, processes."""
+"""Tests that the benchmark of JAX's interfaces times each interface in a process of its own.
+
+It compares gradients only with gradients. A network in ONNX gives the results of that in JAX.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ def test_gradients_are_compared_with_gradients() -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("way", WAYS)
 def test_an_interface_is_timed_in_its_process(way: str, name: str, tmp_path: Path) -> None:
-    """Results equal those of ``jax.jit``, also of the model in ONNX, and all runs are timed."""
+    """Each way to run a network gives the results of ``jax.jit``, and all its runs are timed.
+
+    One of the ways runs the same network as a model in ONNX.
+    """
     path = tmp_path / "model.onnx"
     onnx.save(NETWORKS[name](small=True).model(), path)
     with Lane(way, Opening(CompiledFunction, way, name, small=True), path, 1, {}) as lane:

@@ -1,4 +1,7 @@
-"""``torch.compile`` with the back end ``rammer``: which graphs it compiles, which torch runs."""
+"""Tests that ``torch.compile`` compiles graphs with the back end ``rammer``.
+
+Graphs that the back end cannot compile are run by torch, after a warning.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The benchmark of PyTorch's interfaces: ratios within a round, timing in one process per way."""
+"""Tests that the benchmark of PyTorch's interfaces times each interface in a process of its own.
+
+A ratio is that of two times of the same round.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Models of one node: imported, run, and compared with ONNX Runtime or ONNX's reference."""
+"""Checks a node in a model of its own: its results must equal the reference's.
+
+The reference is ONNX Runtime, or ONNX's reference evaluator.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions to and from element types of at most 8 bits, against ml_dtypes and ONNX."""
+"""Tests that conversions to and from types of at most 8 bits agree with ml_dtypes and ONNX."""
 
 from __future__ import annotations
 

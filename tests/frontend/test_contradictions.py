@@ -1,4 +1,7 @@
-"""Models that contradict themselves: refused in one line that names the node or output."""
+"""Tests that models that contradict themselves are refused in one line.
+
+The line names the node or output.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contrib operators of ONNX Runtime, compared with ONNX Runtime's results."""
+"""Tests that contrib operators of ONNX Runtime give ONNX Runtime's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention as contrib operators, compared with ONNX Runtime's results."""
+"""Tests that contrib operators of attention give ONNX Runtime's results."""
 
 from __future__ import annotations
 

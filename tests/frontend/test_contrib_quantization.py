@@ -1,4 +1,4 @@
-"""Quantized contrib operators, compared with ONNX Runtime's results."""
+"""Tests that quantized contrib operators give ONNX Runtime's results."""
 
 from __future__ import annotations
 

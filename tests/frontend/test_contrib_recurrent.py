@@ -1,4 +1,4 @@
-"""The contrib operator DynamicQuantizeLSTM, compared with ONNX Runtime's results."""
+"""Tests that the contrib operator DynamicQuantizeLSTM gives ONNX Runtime's results."""
 
 from __future__ import annotations
 

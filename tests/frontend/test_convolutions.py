@@ -1,4 +1,4 @@
-"""Convolutions and transposed convolutions, compared with ONNX Runtime's results."""
+"""Tests that convolutions and transposed convolutions give ONNX Runtime's results."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_conv_transpose_multiplies_no_stuffed_zeros() -> None:
 
 
 def _products(text: str) -> list[str]:
-    """Return the lines of the IR that have a reduction loop: those of products."""
+    """Return the lines of the IR that have a reduction loop: the lines of matrix products."""
     return [line for line in text.splitlines() if "linalg.generic" in line and "reduc" in line]
 
 

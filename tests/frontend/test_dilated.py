@@ -1,4 +1,7 @@
-"""Dilated convolutions: taps that are always in the padding are not multiplied."""
+"""Tests that dilated convolutions do not multiply taps that are always in the padding.
+
+A tap is a position in the kernel.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Models that compute masks, positions and shapes from input shapes, at several lengths."""
+"""Tests of models that compute masks, positions and shapes from the shapes of inputs.
+
+Each model is run with inputs of several lengths.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights in files beside a model: they are found, and no other files are opened."""
+"""Tests that weights in files beside a model are found, and that no other files are opened."""
 
 from __future__ import annotations
 
@@ -194,7 +194,10 @@ def test_places_in_the_file(keys: dict[str, object], reason: str, tmp_path: Path
     ],
 )
 def test_tensors_that_no_file_has(kind: int, dims: list[int], reason: str, tmp_path: Path) -> None:
-    """A tensor larger than its file is refused before memory is allocated."""
+    """A tensor with a size, shape or type that its file cannot hold is refused.
+
+    No memory is allocated for the tensor before.
+    """
     tensor = external("w.bin")
     tensor.data_type = kind
     tensor.dims[:] = dims

@@ -1,4 +1,4 @@
-"""Constant folding: which nodes are folded, which are kept, and size limits."""
+"""Tests that nodes with constant inputs are folded, unless the result would be too large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The importer's child process: its aborts, hangs and output do not affect this process."""
+"""Tests that aborts, hangs and output of the importer's child process do not affect its parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Independent models in one program: their results are right, and their rTasks run concurrently."""
+"""Tests that independent models in one program are right, and their rTasks run concurrently."""
 
 from __future__ import annotations
 

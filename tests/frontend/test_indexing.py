@@ -1,4 +1,7 @@
-"""Operators that gather, scatter, sort or accumulate elements; also Einsum and unpooling."""
+"""Tests that operators that gather, scatter, sort or accumulate elements are right.
+
+Einsum and unpooling are tested, too.
+"""
 
 from __future__ import annotations
 

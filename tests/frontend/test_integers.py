@@ -1,7 +1,7 @@
-"""Integer arithmetic for which processors raise exceptions: division by zero, overflow.
+"""Tests of integer arithmetic for which processors raise exceptions or which overflows.
 
-NumPy's results are the reference, since ONNX does not define them. A constant divisor of zero is
-refused at compile time, as in ONNX Runtime.
+An example is division by zero. NumPy's results are the reference, since ONNX does not define them.
+A constant divisor of zero is refused at compile time, as in ONNX Runtime.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Importing takes time in proportion to the nodes, and little memory in addition to weights."""
+"""Tests that an import takes time in proportion to the nodes, and little memory besides weights."""
 
 from __future__ import annotations
 

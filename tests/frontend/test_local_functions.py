@@ -1,4 +1,7 @@
-"""Functions that a model defines, compared with ONNX Runtime or with computed values."""
+"""Tests that functions that a model defines give right results.
+
+The reference is ONNX Runtime, or a computation in the test.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml, compared with ONNX Runtime."""
+"""Tests that operators of ai.onnx.ml give ONNX Runtime's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NaN, infinities and signed zeros in models that are compiled and run.
+"""Tests of compiled models with NaN, infinities and signed zeros among their inputs.
 
 Elementwise operators and softmax agree with ONNX Runtime. A maximum or minimum over elements is NaN
 if any element is NaN, as in NumPy and PyTorch; in ONNX Runtime, the order of the elements decides.

@@ -1,4 +1,4 @@
-"""Nodes that a constant operand makes superfluous: they are not in the imported program."""
+"""Tests that nodes that a constant operand makes superfluous are not in the imported program."""
 
 from __future__ import annotations
 

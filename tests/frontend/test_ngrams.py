@@ -1,4 +1,4 @@
-"""TfIdfVectorizer of integers, compared with ONNX Runtime's results."""
+"""Tests that TfIdfVectorizer of integers gives ONNX Runtime's results."""
 
 from __future__ import annotations
 

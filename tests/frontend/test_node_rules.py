@@ -1,4 +1,7 @@
-"""Invalid nodes that ONNX's inference accepts, and shapes that are known only at run time."""
+"""Tests that invalid nodes that ONNX's inference accepts are refused.
+
+Nodes whose result has a shape that is known only at run time are refused, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Softmax and normalizations: their results, and how many operations they are imported as."""
+"""Tests that softmax and normalizations are right, and imported as few operations."""
 
 from __future__ import annotations
 

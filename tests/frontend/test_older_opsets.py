@@ -1,4 +1,7 @@
-"""Operators that have numbers as attributes in older opsets, and as inputs in newer ones."""
+"""Tests of numbers that are attributes in older opsets, and inputs in newer ones.
+
+Each number gets the element type of the operand.
+"""
 
 from __future__ import annotations
 

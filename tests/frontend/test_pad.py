@@ -1,4 +1,4 @@
-"""Pad by elements of the tensor: wide, negative and one-sided paddings of any axes."""
+"""Tests that Pad by elements of the tensor is right for wide, negative and one-sided paddings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WIDTHS = [
 @pytest.mark.parametrize("widths", WIDTHS, ids=str)
 @pytest.mark.parametrize("integers", [False, True])
 def test_padding_with_elements(mode: str, widths: list[int], integers: bool) -> None:
-    """Negative widths remove elements before other widths add elements, as in ONNX Runtime."""
+    """Pad agrees with ONNX Runtime: negative widths remove elements before others add elements."""
     x = (100 * floats(5, 4)).astype(np.int64) if integers else floats(5, 4)
     low, high = widths[:2], widths[2:]
     kept = x[

@@ -1,4 +1,4 @@
-"""Pooling whose windows extend into the padding, and pooling of NaN."""
+"""Tests that pooling is right if windows extend into the padding, or if elements are NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products: their results, and the operations that they are imported as."""
+"""Tests that matrix products are right, and imported as few operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""LSTM, GRU and RNN, imported as cells of elementary operators, compared with ONNX Runtime."""
+"""Tests that LSTM, GRU and RNN give ONNX Runtime's results.
+
+They are imported as cells of elementary operators.
+"""
 
 from __future__ import annotations
 

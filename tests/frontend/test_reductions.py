@@ -1,4 +1,4 @@
-"""Reductions of scalars, and default attributes of activations."""
+"""Tests that reductions of scalars are right, and activations have their default attributes."""
 
 from __future__ import annotations
 

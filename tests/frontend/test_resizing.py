@@ -1,4 +1,4 @@
-"""Resize and GridSample at coordinates that are ties, or outside of the data."""
+"""Tests that Resize and GridSample are right at ties between elements, and outside of the data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def test_nearest_elements_by_a_scale_that_float32_rounds(rounding: str) -> None:
 @pytest.mark.parametrize("rounding", ["floor", "ceil"])
 @pytest.mark.parametrize(("size", "scale"), [(3, 1.5), (4, 0.6), (5, 1.5), (7, 1.25)])
 def test_nearest_elements_around_the_middle(size: int, scale: float, rounding: str) -> None:
-    """Coordinates are summed in the specified order, so that ties are rounded as specified."""
+    """Ties between two elements are rounded as ONNX specifies.
+
+    To this end, the terms of a coordinate are added in the order of the specification.
+    """
     check_node(
         "Resize",
         [floats(1, 1, size), None, np.array([1, 1, scale], np.float32)],

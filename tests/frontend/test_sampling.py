@@ -1,4 +1,4 @@
-"""RoiAlign: samples of images at the coordinates of regions."""
+"""Tests that RoiAlign gives means and maxima of samples of images at the coordinates of regions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Valid graphs of a few nodes: reductions of views, and tensors without elements."""
+"""Tests that small valid graphs are right: reductions of views, and tensors without elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of models that ``compile`` accepts: paths, bytes, files, and other libraries' models."""
+"""Tests that ``compile`` accepts models as paths, bytes, files, and other libraries' objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fourier transforms of frames (STFT), compared with ONNX Runtime's results."""
+"""Tests that Fourier transforms of frames (STFT) give ONNX Runtime's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Loops that end when a counter reaches a limit, as TensorFlow exports recurrent layers."""
+"""Tests of loops that end when a counter reaches a limit.
+
+TensorFlow exports recurrent layers as such loops.
+"""
 
 from __future__ import annotations
 

@@ -41,7 +41,16 @@ _PROGRESS = 100
 
 @dataclass
 class Tally:
-    """The numbers of cases that were tried and of findings so far; all threads share it."""
+    """The numbers of cases that were tried and of findings so far; all threads share it.
+
+    Attributes:
+        folder: folder to which findings are written.
+        tried: number of cases that were tried, by kind.
+        rejected: number of cases that could not be checked.
+        refused: number of valid models that the compiler refused, by text of ``_looks``.
+        findings: number of faults, by text of ``_looks``.
+        lock: held while the numbers are changed.
+    """
 
     folder: Path
     tried: Counter[str] = field(default_factory=Counter[str])

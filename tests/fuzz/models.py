@@ -127,9 +127,10 @@ _LIMITS = (ModelError, ShapeError, TargetError, UnsupportedError)
 
 
 def refusal(error: RammerError) -> Problem:
-    """Return the problem of an error for a valid model.
+    """Return the problem of a valid model for which the compiler raised ``error``.
 
-    If the error states a limit of the compiler, the problem counts as a refusal.
+    The problem is a refusal if the error states, in one line, a limit of the compiler. Any other
+    error is a fault of the compiler.
     """
     if "\n" in str(error):
         return Problem("several lines", f"{type(error).__name__}: {error}")

@@ -48,6 +48,8 @@ def run_node(
 ) -> list[Array]:
     """Run a node by ONNX Runtime; return the results that have a name.
 
+    ``values`` has the operands by name; ``opsets`` are the versions of the operator sets.
+
     Raises:
         Rejected: if ONNX Runtime refuses the node.
     """

@@ -64,7 +64,7 @@ Job = tuple[str, int] | Case
 def try_case(
     kinds: dict[str, Kind], job: Job, made: Callable[[Case], None] = lambda _: None
 ) -> Outcome:
-    """Make a case, unless ``job`` is one, and check it; return the outcome.
+    """Check a case, and return the outcome; if ``job`` is a kind and a seed, make the case first.
 
     An unexpected exception is the case's problem. ``made`` is called with the case before it is
     checked.

@@ -296,7 +296,9 @@ def rewritten(model: onnx.ModelProto, steps: Json, feeds: Values) -> onnx.ModelP
 
 
 def check(case: Case) -> Problem | None:
-    """Compile a model and its rewritten form, and compare their results; return the problem.
+    """Compile a model and its rewritten form; return the problem if their results differ, or None.
+
+    An error of the compiler that refuses one of the models is returned as a problem, too.
 
     Raises:
         Rejected: if nothing is rewritten, or ONNX Runtime does not run the models or finds them

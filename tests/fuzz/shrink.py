@@ -63,9 +63,10 @@ def _simpler_options(case: Case) -> Iterator[Case]:
 
 
 def _smaller_models(case: Case) -> Iterator[bytes]:
-    """Yield parts of a valid model, in serialized form.
+    """Yield smaller parts of a valid model, in serialized form.
 
-    They compute a single value, take a value as an input instead of computing it, or lack a node.
+    A part computes a single value only, takes a value as an input instead of computing it, or lacks
+    a node.
     """
     model = onnx.ModelProto.FromString(case.model)
     try:
@@ -169,7 +170,8 @@ _Path = tuple[tuple[str, int | None], ...]
 def _places(message: object, prefix: _Path = ()) -> Iterator[_Path]:
     """Yield the path to every field and every list entry of a protobuf message, outer ones first.
 
-    A path has pairs of a field's name and an index, or None for the whole field.
+    A path is a sequence of pairs: the name of a field, and the index of an entry of the field. The
+    index is None if the pair stands for the whole field.
     """
     for field, value in message.ListFields():  # type: ignore[attr-defined]
         here = (*prefix, (field.name, None))

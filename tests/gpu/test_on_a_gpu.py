@@ -1,4 +1,7 @@
-"""Programs on this machine's GPU, compared with ONNX Runtime; skipped where there is no GPU."""
+"""Tests that programs on this machine's GPU give ONNX Runtime's outputs.
+
+The tests are skipped if the machine has no GPU.
+"""
 
 from __future__ import annotations
 

@@ -81,7 +81,10 @@ def emulated(subject: Subject) -> Iterator[tuple[str, Code]]:
 
 
 def write_kernels(kit: Path, folder: Path, subjects: Sequence[Subject] = SUBJECTS) -> None:
-    """Write the code that the emulator executes in the place of each program of the kit."""
+    """Write, for each program of the kit, the code that the emulator executes in its place.
+
+    The code goes to the folder ``folder``, with the program's cubin, by which it is found.
+    """
     folder.mkdir()
     for subject in subjects:
         for name, code in emulated(subject):
@@ -93,7 +96,10 @@ def write_kernels(kit: Path, folder: Path, subjects: Sequence[Subject] = SUBJECT
 
 
 def let_misbehave(kit: Path, folder: Path, name: str, behavior: str) -> None:
-    """Let a program of the kit ``hang``, ``crash``, or write no results (``wrong``)."""
+    """Let the kit's program ``name`` hang, crash, or write no results.
+
+    ``behavior`` is "hang", "crash" or "wrong"; ``folder`` has the code for the emulator.
+    """
     cubin = read_program(kit / PROGRAMS, name, store_of(kit)).code
     path = folder / f"{hashlib.sha256(cubin).hexdigest()[:16]}.pickle"
     held = pickle.loads(path.read_bytes())

@@ -1,4 +1,8 @@
-"""Run a whole kit on a stand-in for CUDA's driver: bindings, driver module and all cases."""
+"""Tests that a kit runs and measures all its cases, on a stand-in for CUDA's driver.
+
+Cases that fail are reported, and a run continues where the last one stopped. The package that
+writes a kit stores equal weights once, and refuses a kit that is too large.
+"""
 
 from __future__ import annotations
 
@@ -98,14 +102,14 @@ def test_a_relay_over_all_multiprocessors(made: Place, tmp_path: Path) -> None:
 
 @pytest.fixture
 def place(made: Place, tmp_path: Path) -> Place:
-    """Return the kit with its own copy of the kernels and an empty working folder."""
+    """Return the paths of the kit, of a copy of its kernels, and of an empty working folder."""
     kernels = tmp_path / "kernels"
     shutil.copytree(made.kernels, kernels)
     return replace(made, kernels=kernels, folder=tmp_path)
 
 
 def test_the_whole_sequence(place: Place) -> None:
-    """Every case runs and has a result; cases that this machine cannot run are absent."""
+    """Every case of the kit has a result: ``absent`` if this machine cannot run the case."""
     tools = place.folder / "tools"
     tools.mkdir()
     sanitizer = tools / "compute-sanitizer"
@@ -201,7 +205,10 @@ def test_a_command_goes_on_where_the_last_one_stopped(place: Place) -> None:
 
 
 def test_a_probe_that_computes_wrong_numbers(place: Place) -> None:
-    """The probe's case is wrong if loads are wrong; its message and the report count the loads."""
+    """The case ``probe``, which measures the GPU, is wrong if its kernels load wrong numbers.
+
+    The case's message and the report state how many loads were wrong.
+    """
     done = place.command("--cases", "probe", PYTHONPATH="")  # no hook: kernels write nothing
     result = place.results()["probe"]
     assert (done.returncode, result["status"]) == (1, "wrong")

@@ -1,4 +1,7 @@
-"""Made-up results of a kit become a device file, and tables in a report."""
+"""Tests that a kit's results become a device file, and tables in a report.
+
+The results are written by hand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The kit's networks as PyTorch graphs agree with ONNX Runtime on the CPU, if torch is there."""
+"""Tests that the kit's networks, as PyTorch graphs on the CPU, give ONNX Runtime's outputs.
+
+The tests need torch, and are skipped without it.
+"""
 
 from __future__ import annotations
 

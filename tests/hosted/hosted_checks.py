@@ -1,4 +1,7 @@
-"""Models that the host runs in parts, compared with ONNX Runtime."""
+"""Helpers that compile models and compare their outputs with ONNX Runtime's.
+
+The models are those that the host must run in parts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The operator If with a condition that depends on data."""
+"""Tests that the operator If gives right results if its condition depends on data.
+
+Only the branch that is taken is compiled; cheap branches of equal shapes are both computed.
+"""
 
 from __future__ import annotations
 

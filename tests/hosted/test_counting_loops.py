@@ -1,4 +1,8 @@
-"""Loops as TensorFlow writes them: counters and weights among the states, counting conditions."""
+"""Tests that loops as TensorFlow writes them become scans without needless states.
+
+The states of these loops include the counter and the weights; the condition compares the counter
+with a limit.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +72,7 @@ def feeds(first: int = 0, step: int = 1) -> dict[str, object]:
 
 @pytest.mark.parametrize("kind", ["int32", "int64"])
 def test_a_counted_cell_is_a_scan(kind: str) -> None:
-    """A counted cell is a Scan over the elements, whose only state is that of the cell."""
+    """A recurrent cell in a counting loop becomes a Scan whose only state is that of the cell."""
     text = cell(kind=kind)
     hosted(model_of(text), [feeds()])
     assert loops_of(text) == [("Scan", 2)]

@@ -1,4 +1,7 @@
-"""Models like exported detectors: data selects boxes, which a head and a suppression process."""
+"""Tests that models like exported object detectors give ONNX Runtime's outputs.
+
+Data selects boxes in these models; layers and a non-maximum suppression process the boxes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Artifacts of models that the host runs in parts: saved, loaded, prepared, and used by tools."""
+"""Tests that models which the host runs in parts can be saved, loaded, and used by the tools.
+
+An artifact has the parts that were run, or those that were prepared ahead; other runs are refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TopK of many elements of long rows, which the host sorts."""
+"""Tests that TopK of many elements of long rows is right, and that the host sorts such rows."""
 
 from __future__ import annotations
 

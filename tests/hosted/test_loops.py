@@ -1,4 +1,7 @@
-"""Loops that are not unrolled: their bodies are programs that run again and again."""
+"""Tests that loops give right results if they are not unrolled.
+
+The body of such a loop is a program that runs in each iteration.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Loops whose initial condition is an input may run no step, even if they have a trip count."""
+"""Tests that a loop runs no iteration if its initial condition, an input, is false.
+
+That holds even if the loop has a trip count.
+"""
 
 from __future__ import annotations
 

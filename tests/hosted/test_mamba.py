@@ -1,4 +1,7 @@
-"""Selective state space models, whose recurrences are loops over frames."""
+"""Tests that selective state space models give ONNX Runtime's outputs, and run few steps.
+
+Their recurrences are loops over frames.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,11 @@ def program_of(made: object) -> HostedModel:
     ],
     ids=["exported", "without slices", "written"],
 )
-def test_states_are_computed_where_they_are_used(case: tuple[onnx.ModelProto, Feeds]) -> None:
-    """Parts and loops alternate, loops read single frames, and all layers' loops share a body."""
+def test_the_loops_of_all_layers_share_a_body(case: tuple[onnx.ModelProto, Feeds]) -> None:
+    """The host evaluates no operator between the loops; each loop reads its operands by frames.
+
+    Parts and loops alternate, and the loops of all layers share a body.
+    """
     model, feeds = case
     program = program_of(check(model, [feeds])).program
     loops = [step for step in program.steps if isinstance(step, Repeat)]

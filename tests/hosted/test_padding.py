@@ -1,4 +1,7 @@
-"""Sizes that data decides are padded to a few sizes, so that few programs are compiled."""
+"""Tests that sizes that depend on data are padded to a few sizes.
+
+Few programs are then compiled.
+"""
 
 from __future__ import annotations
 

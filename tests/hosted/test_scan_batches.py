@@ -1,4 +1,4 @@
-"""Scan of opset 8, which has a batch dimension, compared with ONNX Runtime."""
+"""Tests that Scan of opset 8, which has a batch dimension, gives ONNX Runtime's outputs."""
 
 from __future__ import annotations
 

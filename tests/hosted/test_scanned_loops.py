@@ -1,6 +1,7 @@
-"""Loops are rewritten before the host runs them.
+"""Tests that loops are rewritten before the host runs them, with the same results.
 
-A sequence that a loop appends to becomes a stack, and a read at the step's index a scan input.
+A sequence that a loop appends to becomes a stack: a tensor with a slice for each iteration. A read
+at the iteration's index becomes an input of a Scan.
 """
 
 from __future__ import annotations
@@ -57,7 +58,14 @@ def sources(model: onnx.ModelProto) -> list[str]:
 
 
 def appending(after: str, result: str, *, count: str = "", insert: str = "(t, v)") -> str:
-    """Return a graph with a loop that appends a tensor to a sequence in each step."""
+    """Return a graph with a loop that appends a tensor to a sequence in each step.
+
+    Args:
+        after: nodes after the loop, which read the sequence ``s``.
+        result: outputs of the graph, as text.
+        count: number of steps; without it, the count is the input ``n``.
+        insert: operands of SequenceInsert in the loop's body.
+    """
     given, make = (", int64 n", "") if count == "" else ("", f"n = Constant<value_int = {count}>()")
     return f"""(float[2,{STEPS},4] x{given}) => ({result}) {{
       c = Constant<value = bool {{1}}>()  e = SequenceEmpty()  z = Constant<value_int = 0>()
@@ -219,7 +227,10 @@ def test_a_condition_that_counts() -> None:
 
 
 def expression(nodes: str, result: str = "") -> tuple[onnx.ModelProto, dict[str, Any]]:
-    """Return a model with a Scan over ``v``, which ``nodes`` compute from inputs, and its feeds."""
+    """Return a model with a Scan over ``v``, and random inputs for the model.
+
+    ``nodes`` compute ``v`` from the model's inputs; ``result`` has further outputs, as text.
+    """
     outputs = f"float[3,5] y, float[{STEPS},3,5] z{result}"
     text = f"""(float[{STEPS},3] a, float[{STEPS},1,5] b, float[3,5] c, float[3,5] h0)
       => ({outputs}) {{ two = Constant<value_ints = [2]>()  {nodes}

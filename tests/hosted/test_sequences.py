@@ -1,4 +1,4 @@
-"""Sequences of tensors and optional values, which are lists and None in Python."""
+"""Tests that sequences of tensors and optional values are lists and None in Python."""
 
 from __future__ import annotations
 

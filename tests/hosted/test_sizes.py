@@ -1,4 +1,7 @@
-"""Results whose size depends on data, and inputs whose values decide shapes."""
+"""Tests of models whose sizes are known only in a run: they give ONNX Runtime's outputs.
+
+Either the size of a result depends on data, or the values of an input decide a shape.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,10 @@ def test_non_maximum_suppression(centered: int, least: float | None, count: int)
 
 
 def test_detections() -> None:
-    """A model suppresses overlapping boxes, gathers the kept boxes, and returns the best ones."""
+    """A detector that suppresses overlapping boxes gives ONNX Runtime's outputs.
+
+    The host evaluates all operators after the suppression, since they are light.
+    """
     model = model_of("""(float[1,16,3,3] x, float[28,144] w) => (float[K,4] best, float[K] score) {
       flat = Flatten(x)  wt = Transpose(w)  z = MatMul(flat, wt)
       part = Constant<value_ints = [16, 12]>()  one = Constant<value_int = 1>()
@@ -143,7 +149,7 @@ def test_values_that_the_run_brings(operator: str) -> None:
 
 
 def test_a_length_that_data_decides() -> None:
-    """The greatest length in the data decides the size of a mask, and the end of a slice."""
+    """A model is right if data decides the greatest length, on which a mask and a slice depend."""
     model = model_of("""(float[3,D] x, int64[3] lengths) => (float[3,N] y) {
       most = ReduceMax<keepdims = 0>(lengths)  zero = Constant<value_int = 0>()
       one = Constant<value_int = 1>()  places = Range(zero, most, one)

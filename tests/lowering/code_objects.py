@@ -1,4 +1,4 @@
-"""Read AMD code objects: symbols, flags, kernel descriptors, notes; and emit AMD assembly."""
+"""Reads AMD code objects (symbols, sections, notes), and compiles LLVM IR to AMD assembly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Section:
-    """A section: its name, type, address, and content."""
+    """A section: its name, type, address and content, and the index of a linked section."""
 
     name: str
     kind: int

@@ -1,4 +1,7 @@
-"""Padded strides put elements of shared memory that lanes access together into different banks."""
+"""Tests that padded strides put elements of shared memory into different banks.
+
+The elements are those that the lanes of a warp access together.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Contractions of 8-bit integers: exact sums for all signs, zero points, shapes and processors."""
+"""Tests that products and convolutions of 8-bit integers are exact.
+
+That holds for signed and unsigned integers, and with all kinds of zero points, shapes and
+processors.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +54,11 @@ def product_of(
 ) -> tuple[onnx.ModelProto, Array, Array]:
     """Return a model of MatMulInteger, its input and the exact product.
 
-    ``zeros`` tells whether operands have no zero point, one, or one for each row and column.
+    Args:
+        shape: numbers of rows, of terms of each sum, and of columns.
+        kinds: types of the left and of the right operand, of 8 bits.
+        zeros: "none", "scalar" or "each": no zero points, one for each operand, or one for each row
+            and each column.
     """
     rows, inner, columns = shape
     x, w = bytes_of((rows, inner), kinds[0], 1), bytes_of((inner, columns), kinds[1], 2)
@@ -205,9 +213,9 @@ def test_the_instructions_of_processors() -> None:
 def dequantized(
     shape: tuple[int, ...], kind: str, points: int, seed: int
 ) -> tuple[Array, Array, Array]:
-    """Return random bytes, ``points`` scales and ``points`` zero points.
+    """Return random bytes, their scales and their zero points.
 
-    For one point, scale and zero point are scalars.
+    There are ``points`` scales and ``points`` zero points; if ``points`` is 1, both are scalars.
     """
     random = np.random.default_rng(seed)
     size = () if points == 1 else (points,)

@@ -1,4 +1,7 @@
-"""LLVM IR text to objects, linked libraries, named machines, and the machine code of a matmul."""
+"""Tests that LLVM IR text becomes objects and linked libraries for this and other machines.
+
+The machine code of a matmul keeps its accumulators in registers; wrong input is refused.
+"""
 
 from __future__ import annotations
 

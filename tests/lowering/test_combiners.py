@@ -1,4 +1,4 @@
-"""Combiners of reductions: which bodies have one, and the identity of each combiner."""
+"""Tests that the combiners of reductions are found, and that each has the right identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of external PTX replace their declarations in the PTX text of a program."""
+"""Tests that functions of external PTX replace their declarations in the PTX text of a program."""
 
 from __future__ import annotations
 

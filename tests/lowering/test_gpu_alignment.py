@@ -1,4 +1,7 @@
-"""The known alignment of addresses on GPUs, which must hold for every rTask."""
+"""Tests that the alignment that GPU code assumes of an address is right.
+
+The alignment must hold for every rTask of an rKernel.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""PTX, cubin and hsaco of whole programs: tools accept them; memory accesses are ordered."""
+"""Tests that the tools of GPU vendors accept the PTX, cubin and hsaco files of whole programs.
+
+The code orders its memory accesses as barriers require, and uses the instructions of the chip.
+"""
 
 from __future__ import annotations
 
@@ -215,7 +218,10 @@ def test_hsaco_is_complete(name: str, chip: str) -> None:
 
 
 def _check_descriptor(code: CodeObject, arguments: int, shared: int, chip: str) -> None:
-    """Check the kernel descriptor, 64 bytes that a launch reads (LLVM's AMDGPU user guide)."""
+    """Check the kernel descriptor, 64 bytes that a launch reads (LLVM's AMDGPU user guide).
+
+    ``arguments`` is the number of the kernel's arguments, ``shared`` its shared memory in bytes.
+    """
     descriptor = code.bytes_of("rammer_program.kd")
     assert len(descriptor) == 64
     group, _, kernarg = struct.unpack_from("<III", descriptor)
@@ -308,7 +314,10 @@ def test_a_program_that_cannot_be_resident_is_refused() -> None:
 
 
 def test_reports_are_read() -> None:
-    """A report of ptxas 13 is read: the most registers, and the most bytes, of any function."""
+    """A report of ptxas 13 on several functions is read.
+
+    The result has the largest number of registers, and the largest sizes, of any function.
+    """
     report = read_report(
         "ptxas info    : Function properties for a\n"
         "    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\n"

@@ -1,4 +1,7 @@
-"""Find loops in PTX: main loops and loops that load; count a program's loads and stores."""
+"""Tests of the tool that finds loops in PTX and counts their loads and stores.
+
+Programs that compute matrix products have the expected loops, loads and stores.
+"""
 
 from __future__ import annotations
 

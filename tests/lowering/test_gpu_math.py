@@ -1,4 +1,7 @@
-"""Functions that GPUs compute by arithmetic, without libm, compared with NumPy in float64."""
+"""Tests that functions which GPUs compute by arithmetic, without libm, are accurate.
+
+The reference is NumPy in float64.
+"""
 
 from __future__ import annotations
 

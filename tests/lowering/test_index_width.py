@@ -1,4 +1,7 @@
-"""Indices of GPU kernels: their width, the values that keep 64 bits, and pointers to elements."""
+"""Tests that GPU kernels have 32-bit indices where these suffice, and right pointers to elements.
+
+Addresses and step counters keep 64 bits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""rKernels that are compiled to separate objects: results, reuse in other programs, errors."""
+"""Tests that programs may compile each rKernel to an object of its own.
+
+The results are those of a single object, other programs reuse the objects, and errors are reported.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores of converted elements: no byte outside of the output is written, for any output size."""
+"""Tests that stores of converted elements write no byte outside of the output, for any size."""
 
 from __future__ import annotations
 

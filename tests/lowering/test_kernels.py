@@ -1,4 +1,7 @@
-"""Whole rKernels, compiled and run: buffers, views, control flow, element types, errors."""
+"""Tests that whole rKernels give NumPy's results, or are refused.
+
+The rKernels have buffers, views, control flow and several element types.
+"""
 
 from __future__ import annotations
 

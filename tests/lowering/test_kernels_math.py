@@ -1,4 +1,7 @@
-"""The expansions of transcendental functions against float64, in units in the last place."""
+"""Tests that the compiler's expansions of transcendental functions are accurate.
+
+The reference is float64; errors are counted in units in the last place.
+"""
 
 from __future__ import annotations
 

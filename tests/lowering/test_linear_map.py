@@ -1,4 +1,7 @@
-"""Products of a constant matrix and a vector in few operations: random and Winograd matrices."""
+"""Tests that products of a constant matrix and a vector are right, and take few operations.
+
+The matrices are random, or those of Winograd's algorithm.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long sums are cut into pieces, and equal the sums without pieces bit by bit."""
+"""Tests that long sums are cut into pieces, and equal the sums without pieces bit by bit."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_pieces_add_up(
     # Added up in the same order, so that not a bit differs from the sum in one piece.
 
     def leave(function: object, vector_bits: int) -> None:
-        """Leave long sums uncut."""
+        """Leave long sums uncut, in place of the function that cuts them into pieces."""
 
     monkeypatch.setattr(kernels_to_llvm, "split_long_reductions", leave)
     with rammer_mlir.compile(model, num_veus=2, cache=False) as executable:

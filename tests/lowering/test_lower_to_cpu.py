@@ -1,4 +1,4 @@
-"""`rtask-lower-to-cpu` lowers IR to an object, whose function is called as a C function."""
+"""Tests that `rtask-lower-to-cpu` lowers IR to an object whose function can be called from C."""
 
 from __future__ import annotations
 

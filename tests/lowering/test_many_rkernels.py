@@ -1,6 +1,7 @@
-"""If a program has many rKernels, each one's loop over rTasks becomes a function of its own.
+"""Tests that programs with many rKernels give right results.
 
-Otherwise these loops are inline in the dispatch loop.
+In such programs, each rKernel's loop over rTasks is a function of its own; in other programs, these
+loops are inline in the dispatch loop.
 """
 
 from __future__ import annotations

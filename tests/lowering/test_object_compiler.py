@@ -1,4 +1,7 @@
-"""Worker processes compile the same objects as this process, report errors, and end with it."""
+"""Tests that worker processes compile the same objects as this process, and end with it.
+
+Errors in a worker are reported, and do not disturb other jobs.
+"""
 
 from __future__ import annotations
 

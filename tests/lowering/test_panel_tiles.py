@@ -1,4 +1,7 @@
-"""Micro tiles whose size does not divide a panel of weights, and stores of a part of a register."""
+"""Tests that micro tiles need not divide a panel of weights, and then give right results.
+
+A store of a part of a register does not change the elements beside that part.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from rammer_mlir.lowering.cpu.vectorize.tile import Access, Loop, LoopNest
 
 
 def _packed_product(channels: int, places: int, terms: int) -> LoopNest:
-    """Describe a product with weights in panels of 16 channels, for registers of AVX2."""
+    """Describe a product with weights in panels of 16 channels, for registers of AVX2.
+
+    The result has ``channels`` times ``places`` elements; each is a sum of ``terms`` products.
+    """
     loops = (
         Loop(channels, static=True, reduction=False, panel=16),
         Loop(places, static=True, reduction=False),

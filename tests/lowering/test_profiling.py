@@ -1,4 +1,4 @@
-"""Measured times of rKernels: equal rKernels are measured once, and policies use the times."""
+"""Tests that equal rKernels are measured once, and that policies use the measured times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""More cells of a recurrent network lengthen the task table of a GPU program, but not its code."""
+"""Tests that more cells of a recurrent network do not add code to a GPU program.
+
+They only add to its task table.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from rammer_mlir.programs.gpu_image import GpuImage
 
 
 def lstm(length: int, layers: int, hidden: int, *, unrolled: bool) -> onnx.ModelProto:
-    """Return a model of LSTM layers: one operator for each layer, or unrolled into cells."""
+    """Return a model of LSTM layers: one operator for each layer, or unrolled into cells.
+
+    ``length`` is the number of cells of a layer, ``hidden`` the size of its state.
+    """
     graph = GraphBuilder("lstm", seed=length)
     steps = StepSequence(graph, graph.input("x", [length, 1, hidden]))
     for layer in range(layers):
@@ -31,7 +37,10 @@ def lstm(length: int, layers: int, hidden: int, *, unrolled: bool) -> onnx.Model
 def code(
     length: int, layers: int, hidden: int, num_veus: int | None, *, unrolled: bool
 ) -> tuple[bytes, int]:
-    """Return the PTX of LSTM layers, and the number of words of the task table."""
+    """Return the PTX of a model of LSTM layers, and the number of words of its task table.
+
+    The arguments, except ``num_veus``, are those of ``lstm``.
+    """
     model = lstm(length, layers, hidden, unrolled=unrolled)
     options = check_options("nvvm:sm_90", policy="wavefront", num_veus=num_veus)
     compilation = Compilation.of_model(model, options)

@@ -1,4 +1,7 @@
-"""The choice of micro tiles, on loop nests described by hand."""
+"""Tests that the chosen micro tiles are good, for loop nests that are described by hand.
+
+For example, a matmul fills the registers, and an elementwise nest keeps the order of memory.
+"""
 
 from __future__ import annotations
 

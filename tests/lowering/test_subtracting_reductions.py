@@ -1,4 +1,7 @@
-"""Reductions that subtract from their accumulator: sums of negated values."""
+"""Tests that reductions that subtract from their accumulator are right and vectorized.
+
+Such reductions compute sums of negated values.
+"""
 
 from __future__ import annotations
 

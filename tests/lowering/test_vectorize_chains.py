@@ -1,4 +1,7 @@
-"""Emitting transcendental functions of several registers interleaved gives right results."""
+"""Tests that transcendental functions of several registers give right results.
+
+The code for the registers is interleaved.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Elementwise operations after a product: which become epilogues of the product; their results."""
+"""Tests that elementwise operations after a product become its epilogue where this is correct.
+
+The results are right in both cases.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A reduction into a filled buffer starts from the fill's scalar, and need not read the buffer."""
+"""Tests that a reduction into a filled buffer starts from the fill's scalar.
+
+Then the reduction need not read the buffer.
+"""
 
 from __future__ import annotations
 

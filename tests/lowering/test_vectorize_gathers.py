@@ -1,4 +1,4 @@
-"""Gathers in rKernels: contiguous elements are loaded as vectors, others one by one."""
+"""Tests that rKernels load contiguous elements of a gather as vectors, and others one by one."""
 
 from __future__ import annotations
 

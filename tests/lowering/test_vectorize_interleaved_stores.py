@@ -1,4 +1,7 @@
-"""Vector registers whose elements alternate in memory are interleaved and stored contiguously."""
+"""Tests that vector registers whose elements alternate in memory are stored contiguously.
+
+The elements are interleaved before the store.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Micro tiles that read a panel of weights prefetch all of the next panel and little more."""
+"""Tests that micro tiles that read a panel of weights prefetch the next panel and little more."""
 
 from __future__ import annotations
 

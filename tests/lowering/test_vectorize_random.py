@@ -1,4 +1,7 @@
-"""Random ``linalg.generic`` operations, vectorized and compiled, compared with NumPy."""
+"""Tests that random ``linalg.generic`` operations give NumPy's results.
+
+The operations are vectorized and compiled.
+"""
 
 from __future__ import annotations
 

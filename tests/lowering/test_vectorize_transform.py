@@ -1,4 +1,7 @@
-"""Reductions with constant matrices become straight-line code with the same results as loops."""
+"""Tests that reductions with constant matrices become straight-line code with right results.
+
+The results are those of loops.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Operands that are contiguous along an unrolled loop are loaded in rows and transposed."""
+"""Tests that operands that are contiguous along an unrolled loop are loaded in rows.
+
+The rows are transposed in registers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Small graphs for each operator with a gradient, and the values of which gradients are taken."""
+"""Small graphs for each operator that has a gradient.
+
+Each graph comes with the names of the weights of which gradients are taken.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ class Draw:
         self.names: list[str] = []
 
     def __call__(self, *shape: int, low: float = -2.0, high: float = 2.0) -> Value:
-        """Draw values of a shape; any two differ by more than the step of a finite difference."""
+        """Draw a weight with values between ``low`` and ``high``.
+
+        Any two values differ by more than the step of a finite difference.
+        """
         count = math.prod(shape)
         # Evenly spaced, so that no finite difference crosses a tie of a maximum or zero.
         values = low + (high - low) * (self._g.rng.permutation(count) + 0.37) / count

@@ -1,4 +1,7 @@
-"""Schedules that favor data in a vEU's cache give right results, with very small caches."""
+"""Tests that schedules that favor data in a vEU's cache give right results.
+
+The caches are very small.
+"""
 
 from __future__ import annotations
 

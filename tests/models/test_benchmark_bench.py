@@ -1,4 +1,7 @@
-"""The benchmark of latencies, with contenders that run ONNX Runtime instead of this compiler."""
+"""Tests of the benchmark that measures the latency of models.
+
+Its contenders run ONNX Runtime instead of this compiler, so that their results are known.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""Lower bounds of a program's time, and the measured rates that determine the bounds."""
+"""Tests that the lower bounds of a program's time are right, and the measured rates plausible.
+
+The rates of the processor determine the bounds.
+"""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The benchmark models build, are valid, and give outputs that depend on their inputs."""
+"""Tests that the benchmark models are valid, and give outputs that depend on their inputs."""
 
 import numpy as np
 import onnx

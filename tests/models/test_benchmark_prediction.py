@@ -1,4 +1,7 @@
-"""The benchmark of predicted times: comparison with measured times, errors, and the table."""
+"""Tests of the benchmark that compares predicted times with measured times.
+
+It computes the errors of the predictions, and writes a table.
+"""
 
 from __future__ import annotations
 

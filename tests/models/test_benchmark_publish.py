@@ -1,4 +1,7 @@
-"""Published results: ratios, their means, the plot, and the generated part of the README."""
+"""Tests that published results have the right ratios, means and plot.
+
+The generated part of the README shows the stored results.
+"""
 
 from pathlib import Path
 

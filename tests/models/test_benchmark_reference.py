@@ -1,4 +1,7 @@
-"""Random inputs of benchmark models, and the comparison of outputs with ONNX Runtime's."""
+"""Tests that benchmarks give models suitable random inputs, and find wrong outputs.
+
+Outputs are compared with ONNX Runtime's.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Measure the largest working set without cache misses, and the smallest with only misses."""
+"""Tests of the tool that measures where a cache ends.
+
+It finds the largest working set without cache misses, and the smallest with misses only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Other compilers that are benchmarked give ONNX Runtime's outputs; a missing package is named."""
+"""Tests that the other compilers of the benchmarks give ONNX Runtime's outputs.
+
+If the package of a compiler is missing, an error names it.
+"""
 
 import time
 from functools import partial

@@ -1,4 +1,7 @@
-"""Object detectors: results, non-maximum suppression against its definition, published sizes."""
+"""Tests that object detectors give ONNX Runtime's outputs and have the published sizes.
+
+Non-maximum suppression is compared with its definition.
+"""
 
 from __future__ import annotations
 

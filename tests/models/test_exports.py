@@ -1,4 +1,7 @@
-"""The tool that compares exported models with ONNX Runtime, run on models written by hand."""
+"""Tests of the tool that compares exported models with ONNX Runtime.
+
+The tool runs on models written by hand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Gradients equal float64 finite differences; training steps subtract gradients from weights."""
+"""Tests that gradients equal finite differences in float64.
+
+Training steps subtract the gradients from the weights.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters and operations of models, compared with counts by hand and the papers' figures."""
+"""Tests that models have as many parameters and operations as counts by hand and papers say."""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""ONNX's backend test suite: its cases, the check of a case, and the tables of results."""
+"""Tests of the tool that runs ONNX's backend test suite.
+
+It finds the cases of the suite, checks each in a child process, and writes tables of results.
+"""
 
 import json
 import os

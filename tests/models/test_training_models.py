@@ -1,4 +1,7 @@
-"""Training steps of Dali's models and of LSTM-TC, compared with PyTorch and ONNX Runtime."""
+"""Tests that training steps of Dali's models and of LSTM-TC have the right gradients.
+
+The references are PyTorch and ONNX Runtime.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small models with open dimensions, and arrays for them."""
+"""Small models with open dimensions, and arrays as inputs of these models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Artifacts with several programs of one model: shared weights, proofs, and refused files."""
+"""Tests of artifacts with several programs of one model: they share weights and are proven.
+
+Damaged files are refused.
+"""
 
 from __future__ import annotations
 

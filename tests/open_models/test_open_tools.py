@@ -1,4 +1,4 @@
-"""The command-line tools on models with open dimensions.
+"""Tests that the command-line tools handle models with open dimensions.
 
 The sizes of the dimensions are given by name, or by the shapes of arrays.
 """

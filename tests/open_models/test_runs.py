@@ -1,4 +1,7 @@
-"""Runs that bind open dimensions to the sizes of arrays: results, and refused arrays."""
+"""Tests that runs bind open dimensions to the sizes of arrays, and give ONNX Runtime's outputs.
+
+Arrays with contradictory sizes are refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Runs of open and hosted models from several threads at the same time."""
+"""Tests that several threads may run an open or hosted model at the same time.
+
+A hosted model is one that the host runs in parts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Matrix products with the same weights are batched into one, with the results of float64."""
+"""Tests that matrix products with the same weights are batched into one product.
+
+The results are compared with float64.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Depthwise convolutions of unblocked images, which the compiler copies into blocks of channels."""
+"""Tests that depthwise convolutions of unblocked images give ONNX Runtime's outputs.
+
+The compiler copies these images into blocks of channels.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Boundaries of fusion by number of inputs (Dali's F_max), on small graphs."""
+"""Tests that fusion gives no rOperator more inputs than the limit allows (Dali's F_max).
+
+The graphs are small. Other rules that end rOperators are tested, too.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,8 @@ def graph_groups(
 ) -> list[str]:
     """Return the groups that fusion forms, each as a string of its operations' names.
 
-    The names of operations and inputs are letters; ``most`` is the largest number of inputs.
+    The graph is described as in ``elementwise_graph``, with letters as names; ``most`` is the
+    largest number of inputs of a group.
     """
     names = list(operations)
     found = groups(elementwise_graph(arguments.split(), operations, list(results)), most)

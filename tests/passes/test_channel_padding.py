@@ -1,4 +1,4 @@
-"""Random networks with padded channels give the same results as ONNX Runtime."""
+"""Tests that random networks with padded channels give ONNX Runtime's outputs."""
 
 from __future__ import annotations
 

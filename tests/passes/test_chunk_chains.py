@@ -1,4 +1,7 @@
-"""Chains of products computed chunk by chunk: results, memory, and chains without chunks."""
+"""Tests that chains of products that are computed chunk by chunk give right results.
+
+They need memory for a few chunks only; chains that fit into the cache are not cut into chunks.
+"""
 
 from __future__ import annotations
 

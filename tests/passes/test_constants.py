@@ -1,4 +1,4 @@
-"""Packed weights, which are made from the constants that are stored beside the IR."""
+"""Tests that packed weights are made correctly from the constants stored beside the IR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Design problems that are read from IR: loops, indices, values and traffic; their solution."""
+"""Tests that design problems are read correctly from IR, and that their solutions are optimal.
+
+A problem has the loops, indices, values and memory traffic of an rOperator.
+"""
 
 from __future__ import annotations
 
@@ -232,7 +235,7 @@ def functions_of(model: str) -> Iterator[Computation]:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_search_equals_exhaustion_on_models(model: str) -> None:
-    """The search finds the design that exhaustion finds, for each rOperator with few designs.
+    """The search finds a design as cheap as the best of all, for each rOperator with few designs.
 
     The devices are a CPU and a GPU. On the GPU, loops may be tiled, and values may be recomputed or
     end a fused group.

@@ -1,4 +1,7 @@
-"""Tilings for a device: the fastest, and the tiling with the least total time of all rTasks."""
+"""Tests that tile sizes for a device are the best of all tile sizes, by predicted time.
+
+One tiling has the least time on the device, another the least sum of the times of all rTasks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every pass that can fail has a lit test that expects the pass's error at the right operation."""
+"""Tests that every pass that can fail has a lit test of its error.
+
+The lit test expects the error at the right operation.
+"""
 
 from __future__ import annotations
 

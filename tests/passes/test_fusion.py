@@ -1,4 +1,7 @@
-"""Fusion: which operations become one rOperator, and which concatenations and pads need no copy."""
+"""Tests that fusion forms the expected rOperators, and avoids copies.
+
+Concatenations and pads need no copy if their operands can be written in place.
+"""
 
 from __future__ import annotations
 
@@ -156,7 +159,7 @@ def test_an_input_that_is_concatenated_is_copied() -> None:
 
 
 def product(name: str, left: str, right: str, rows: int, inner: int, columns: int) -> str:
-    """Return MLIR text of a matrix product of two values."""
+    """Return MLIR text that defines ``%name`` as the matrix product of two values."""
     out = f"tensor<{rows}x{columns}xf32>"
     return f"""
   %{name}_e = tensor.empty() : {out}
@@ -167,9 +170,9 @@ def product(name: str, left: str, right: str, rows: int, inner: int, columns: in
 
 
 def sum_of_products(first: str, second: str) -> str:
-    """Return a function that adds two products, in the given order of operands.
+    """Return a function that adds two products, ``first`` and ``second``, in this order.
 
-    The product ``late`` depends on a third product, ``early`` does not.
+    The product ``late`` depends on a third product, the product ``early`` does not.
     """
     return f"""
 func.func @main(%x: tensor<4x24xf32> {{rtask.name = "x"}}, %a: tensor<24x16xf32>

@@ -1,4 +1,7 @@
-"""A gather is fused with the operations that compute its source, as in softmax cross-entropy."""
+"""Tests that a gather is fused with the operations that compute its source.
+
+An example is softmax cross-entropy.
+"""
 
 from __future__ import annotations
 

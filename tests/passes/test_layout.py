@@ -1,4 +1,4 @@
-"""Strided layouts, compared with NumPy's strided arrays."""
+"""Tests that strided layouts address the same elements as NumPy's strided arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random models with merged convolutions or products give the same results as ONNX Runtime."""
+"""Tests that random models with merged convolutions or products give ONNX Runtime's outputs."""
 
 from __future__ import annotations
 

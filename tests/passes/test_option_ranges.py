@@ -1,4 +1,4 @@
-"""Values of pass options that are out of range, or not valid names, are refused."""
+"""Tests that pass options that are out of range, or are no valid names, are refused."""
 
 from __future__ import annotations
 

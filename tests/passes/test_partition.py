@@ -1,4 +1,7 @@
-"""The cheapest cuts of trees and partitions of graphs, compared with exhaustive search."""
+"""Tests that trees and graphs of operations are divided into the cheapest units.
+
+The units are compared with those of an exhaustive search.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,10 @@ def test_a_tree_is_cut_as_by_brute_force(seed: int) -> None:
 
 
 def test_fewer_states_are_the_cheapest_ones() -> None:
-    """A search that keeps only three open units at a time still makes a uniform chain one unit."""
+    """A search that keeps only the three cheapest partial solutions still finds the best solution.
+
+    For a chain of equal operations, that is a single unit of all operations.
+    """
     sources = {number: {number - 1} if number else set[int]() for number in range(12)}
     found = cheapest_cuts(range(12), sources, lambda unit: len(unit) ** 0.5, most=3)
     assert found == (Unit(range(12)),)

@@ -1,4 +1,7 @@
-"""The pass manager: pipelines, options and errors."""
+"""Tests that the pass manager reads and runs pipelines, and refuses wrong ones with clear errors.
+
+The passes also run in MLIR's own pass manager.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Compiled linalg programs with sizes that tiles do not divide, compared with NumPy in float64."""
+"""Tests that compiled linalg programs give the results of NumPy in float64.
+
+Tiles do not divide the sizes of these programs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Stacked recurrent layers overlap: a layer computes a time step while those below are ahead."""
+"""Tests that stacked recurrent layers overlap, and give right results.
+
+A layer computes a time step while the layer below computes later time steps.
+"""
 
 from __future__ import annotations
 

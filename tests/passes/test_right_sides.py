@@ -1,4 +1,7 @@
-"""Matrix products whose right operand is an input, possibly transposed: results and options."""
+"""Tests that matrix products are right if their right operand is an input.
+
+The input may be transposed, and may be copied into panels first.
+"""
 
 from __future__ import annotations
 

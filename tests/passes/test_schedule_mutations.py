@@ -1,4 +1,7 @@
-"""`rtask-verify-schedule` refuses exactly the wrong ones among randomly changed real schedules."""
+"""Tests that `rtask-verify-schedule` refuses exactly the wrong ones among changed schedules.
+
+The schedules are those of real models; the changes are random.
+"""
 
 from __future__ import annotations
 

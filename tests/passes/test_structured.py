@@ -1,4 +1,7 @@
-"""Properties of ``linalg.generic``: loop extents, factors, buffers, and linear index maps."""
+"""Tests that the properties that are read from a ``linalg.generic`` are right.
+
+These are the extents of its loops, its factors, its buffers, and its linear index maps.
+"""
 
 from __future__ import annotations
 

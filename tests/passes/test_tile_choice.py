@@ -1,4 +1,4 @@
-"""The choice of tile sizes by the operations and the bytes that an rTask should have."""
+"""Tests that tile sizes give rTasks of the desired numbers of operations and bytes."""
 
 from __future__ import annotations
 

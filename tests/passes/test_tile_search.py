@@ -1,4 +1,7 @@
-"""A search over tile sizes minimizes the bytes moved; rTasks are no larger than greedy ones."""
+"""Tests that a search over tile sizes finds the tiles that move the fewest bytes.
+
+Its tiles are no larger than those of the greedy choice.
+"""
 
 from __future__ import annotations
 

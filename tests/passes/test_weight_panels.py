@@ -1,4 +1,4 @@
-"""Products and convolutions whose output channels are no multiple of a panel's width."""
+"""Tests that products and convolutions are right if no panel divides their output channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Convolutions by Winograd's minimal filtering: the algebra, and results for random networks."""
+"""Tests that convolutions by Winograd's minimal filtering give right results.
+
+The networks are random; the algebra is tested by itself, too.
+"""
 
 from __future__ import annotations
 

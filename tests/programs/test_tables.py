@@ -1,4 +1,4 @@
-"""Encoders of programs: the words of the tables that docs/program.md describes."""
+"""Tests that programs are encoded as the words of the tables that docs/program.md describes."""
 
 from __future__ import annotations
 

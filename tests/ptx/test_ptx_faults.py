@@ -1,4 +1,4 @@
-"""Faults that are put into PTX, each of which the interpreter has to report."""
+"""Tests that the interpreter reports each fault that is put into PTX."""
 
 from __future__ import annotations
 

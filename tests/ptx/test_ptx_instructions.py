@@ -1,4 +1,7 @@
-"""Single PTX instructions in the interpreter, compared with NumPy and exact arithmetic."""
+"""Tests that the interpreter executes single PTX instructions correctly.
+
+The references are NumPy and exact arithmetic.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small models compiled to PTX, interpreted, and compared with ONNX Runtime."""
+"""Tests that small models compiled to PTX give ONNX Runtime's outputs in the interpreter."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Single operators compiled to PTX, interpreted, and compared with ONNX Runtime.
+"""Tests that single operators compiled to PTX give ONNX Runtime's outputs in the interpreter.
 
-Each is an rKernel with the instructions that its kind should use.
+Each operator is an rKernel with the instructions that its kind should use.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ def test_products(sizes: tuple[int, int, int], target: str, instruction: str) ->
 
 
 def narrow_error(element: Any, target: str) -> tuple[float, str]:
-    """Return the largest error of a matrix product of 16-bit floats, and its PTX."""
+    """Return the largest error of a matrix product of type ``element``, and its PTX.
+
+    The type has 16 bits.
+    """
     x, w = (floats(*shape).astype(element) for shape in ((48, 96), (96, 40)))
     model, feeds = one_node("MatMul", x, (w,), [48, 40])
     interpreted = Interpreted(model, target, 2)

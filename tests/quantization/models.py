@@ -75,7 +75,7 @@ def samples_of(model: onnx.ModelProto, count: int = 8, seed: int = 0) -> dict[st
 
 
 def feeds_of(samples: Mapping[str, Array], number: int = 0) -> dict[str, Array]:
-    """Return the sample of index ``number``."""
+    """Return the inputs of a run: those of the sample of index ``number``."""
     return {name: array[number] for name, array in samples.items()}
 
 

@@ -1,4 +1,7 @@
-"""Element types in the JSON graphs for engines; version 1 of the format has no element types."""
+"""Tests that the JSON graphs for engines state the element types of quantized values.
+
+Version 1 of the graphs' format has no element types.
+"""
 
 from __future__ import annotations
 

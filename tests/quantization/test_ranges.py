@@ -1,4 +1,7 @@
-"""Ranges of values, their scales, and weights in 8 bits, computed by NumPy alone."""
+"""Tests that the ranges of values, their scales, and the weights in 8 bits are right.
+
+The code under test uses NumPy alone, without the compiler.
+"""
 
 from __future__ import annotations
 

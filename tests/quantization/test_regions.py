@@ -1,4 +1,7 @@
-"""Quantized regions compared with the same rounding in float64, and the bound on their noise."""
+"""Tests that quantized regions give the results, and the noise, of the same rounding in float64.
+
+A region whose noise would exceed the bound is not quantized.
+"""
 
 from __future__ import annotations
 

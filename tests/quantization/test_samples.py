@@ -1,4 +1,7 @@
-"""Calibration data: samples from arrays and files, and the data that is refused."""
+"""Tests that calibration data is read from arrays and files.
+
+Unsuitable data is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whole models with quantized regions: compile, save, load, run; engines, options, faults."""
+"""Tests that whole models with quantized regions can be compiled, saved, loaded and run.
+
+Engines give equal results, and wrong options are refused.
+"""
 
 from __future__ import annotations
 

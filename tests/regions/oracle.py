@@ -94,7 +94,10 @@ def _padded(reading: Reading, image: Array, border: float) -> tuple[Array, list[
 
 
 def _windows(reading: Reading, image: Array, border: float, out: Mapping[str, int]) -> list[Any]:
-    """Return pairs: each position in a window, and the elements at that position of all windows."""
+    """Return pairs: each position in a window, and the elements at that position of all windows.
+
+    ``border`` is the value of the padding, ``out`` has the sizes of the result by dimension.
+    """
     padded, spatial = _padded(reading, image, border)
     layout: Any = reading.attributes["layout"]
     given: Any = [reading.attributes[name] for name in ("kernel", "strides", "dilations")]

@@ -1,4 +1,4 @@
-"""Readings of a region use the value of a small constant if all calls pass the same constant."""
+"""Tests that the readings of a region use a small constant that all calls of the region pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cuts of a region into intervals, compared with all possible cuts."""
+"""Tests that a region is cut into intervals in the best of all possible ways."""
 
 from __future__ import annotations
 

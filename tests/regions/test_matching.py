@@ -1,4 +1,7 @@
-"""Pattern matches equal those of exhaustive search; composites equal a greedy choice of matches."""
+"""Tests that pattern matches equal those of an exhaustive search.
+
+Composites equal those of a greedy choice among all matches.
+"""
 
 from __future__ import annotations
 
@@ -222,7 +225,10 @@ def test_checks_see_the_match_and_may_not_fail() -> None:
 
 
 def expansions(pattern: Pattern) -> Iterator[Mapping[Pattern, Pattern]]:
-    """Yield every way to choose one option for each pattern that has alternatives."""
+    """Yield every way to choose one option for each pattern that has alternatives.
+
+    A way maps each such pattern to the chosen option.
+    """
     pending, found = [pattern], dict.fromkeys([pattern])
     while pending:
         for part in parts(pending.pop()):
@@ -284,8 +290,9 @@ def names_of(
 ) -> Iterator[Names]:
     """Yield the values of the wildcards' names, once for each order of operands that matches.
 
-    ``image`` maps the pattern's operations to operations of the graph. It is no match if kinds or
-    operands differ, or if an operation outside of the match uses a value from within.
+    ``image`` maps the pattern's operations to operations of the graph; ``resolved`` replaces
+    alternatives by the chosen ones. Nothing is yielded if kinds or operands differ, or if an
+    operation outside of the match uses a value from within.
     """
     inside = set(image.values())
     for each, number in image.items():
@@ -312,9 +319,10 @@ def agreed(
     resolved: object,
     order: Mapping[Pattern, Sequence[Operand]],
 ) -> Mapping[object, Hashable] | None:
-    """Return the values of wildcards and of their names, for a given order of operands.
+    """Return the values of wildcards and of their names, for the order ``order`` of operands.
 
-    The result is None if an operand does not match, or if a name would get two values.
+    The result is None if an operand does not match, or if a name would get two values. The other
+    arguments are those of ``names_of``.
     """
     assert callable(resolved)
     inside, values = set(image.values()), dict[object, Hashable]()
@@ -348,7 +356,7 @@ def random_graph(rng: random.Random) -> ReadingGraph:
 def random_pattern(rng: random.Random, alternating: float = 0.3) -> Pattern:
     """Return a pattern of up to four operations, with shared parts and alternatives.
 
-    Two of its wildcards may have one name.
+    Two of its wildcards may have one name. ``alternating`` is the probability of an alternative.
     """
     leaves: list[Pattern] = [
         wildcard("x"), wildcard(), constant("w"), wildcard("y"), wildcard("x")
@@ -383,7 +391,7 @@ def test_matching_equals_all_injective_maps() -> None:
 
 
 def bound(match: Match) -> Names:
-    """Return the values that a match gives to names."""
+    """Return the values that a match gives to the names of the pattern's wildcards."""
     return frozenset((name, operand.value) for name, operand in match.operands.items())
 
 
@@ -467,7 +475,8 @@ def check_greedy(
     """Check that the chosen matches are those of a greedy choice.
 
     The greedy choice repeatedly takes the match with the least key among those whose operations are
-    free. Of several matches of a pattern at one root, any may be chosen.
+    free; operations in ``taken`` are never free. Of several matches of a pattern at one root, any
+    may be chosen.
     """
     places = {pattern.name: place for place, pattern in enumerate(table)}
     left = {(each.match.numbers[-1], places[each.name]): each.match.numbers for each in chosen}
@@ -490,7 +499,11 @@ def test_composites_equal_a_greedy_choice_among_all_matches(
     graph_of: Callable[[random.Random], ReadingGraph],
     pattern_of: Callable[[random.Random], Pattern],
 ) -> None:
-    """Composites are those of a greedy choice: by priority, size, later root, earlier pattern."""
+    """The composites are those of a greedy choice among all matches.
+
+    Matches with a higher priority are taken first, then larger matches, then matches with a later
+    root, then those of an earlier pattern.
+    """
     rng = random.Random(8)
     several = 0
     for _ in range(500):

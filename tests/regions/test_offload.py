@@ -1,4 +1,7 @@
-"""Regions of a toy code generator, compiled by the whole pipeline and computed by the host."""
+"""Tests that models whose regions a toy code generator takes give ONNX Runtime's outputs.
+
+The whole pipeline compiles the models, and the host computes the regions.
+"""
 
 from __future__ import annotations
 

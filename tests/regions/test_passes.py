@@ -1,4 +1,7 @@
-"""Tests of the passes that form regions: refused operations, and the operations in regions."""
+"""Tests that the passes that form regions put the right operations into regions.
+
+The limits of a code generator are kept, and its errors are reported in one line.
+"""
 
 from __future__ import annotations
 

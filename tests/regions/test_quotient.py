@@ -1,4 +1,7 @@
-"""Merging of regions keeps random graphs acyclic, and leaves no pair that may still be merged."""
+"""Tests that merging regions of random graphs keeps the graphs acyclic, and leaves no legal pair.
+
+A pair of regions is legal if it may still be merged.
+"""
 
 from __future__ import annotations
 

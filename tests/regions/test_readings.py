@@ -1,4 +1,8 @@
-"""Readings of the operations that the front end writes for ONNX operators, checked numerically."""
+"""Tests that the readings of ONNX operators describe what the operators compute.
+
+A reading is the recognized meaning of an operation that the front end writes. NumPy computes the
+output from the readings alone, and the tests compare it with ONNX Runtime's.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ def number(value: float) -> Array:
 def node_model(
     operator: str, inputs: Sequence[Array], constants: Sequence[Array], **attributes: Any
 ) -> onnx.ModelProto:
-    """Return a model of one node, whose last inputs are initializers."""
+    """Return a model of one node, whose operands are inputs, followed by ``constants``."""
     names = [f"x{n}" for n in range(len(inputs))]
     weights = [f"w{n}" for n in range(len(constants))]
     node = helper.make_node(operator, [*names, *weights], ["y"], **attributes)

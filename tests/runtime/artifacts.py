@@ -1,4 +1,7 @@
-"""Helpers for tests of artifacts: load, read, write and edit the artifact of a ring program."""
+"""Helpers for tests of artifacts: load, read, write and edit an artifact.
+
+The artifact is that of a hand-written program, ``Ring``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Artifacts: saving, loading without a compiler, and refusal of damaged or foreign files."""
+"""Tests that artifacts are saved, and loaded without a compiler, with the same results.
+
+Damaged and foreign files are refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the ONNX backend interface, ``rammer_mlir.backend``."""
+"""Tests that the ONNX backend interface, ``rammer_mlir.backend``, runs models and single nodes."""
 
 from __future__ import annotations
 

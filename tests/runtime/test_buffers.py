@@ -1,4 +1,7 @@
-"""Inputs and outputs of runs: element types, shapes, layouts, and buffers of the caller."""
+"""Tests that runs accept inputs and output buffers of all types, shapes and layouts.
+
+Wrong inputs and buffers are refused.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +109,7 @@ def misaligned(array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtyp
     ids=["column-major", "strided", "reversed twice", "misaligned"],
 )
 def test_inputs_of_any_layout(doubler: Executable, x: np.ndarray[Any, np.dtype[Any]]) -> None:
-    """Inputs that are not dense, row-major and aligned are copied before a run."""
+    """Inputs that are not dense, row-major and aligned give right results: runs copy them first."""
     assert np.array_equal(doubler(x), X + X)
 
 

@@ -1,4 +1,4 @@
-"""The cache of compiled programs: entries are used only if nothing has changed.
+"""Tests that the cache of compiled programs is used only if nothing has changed.
 
 A cache that cannot be read or written does no harm.
 """
@@ -270,7 +270,10 @@ def test_a_full_disk(folder: Path) -> None:
 
 
 def test_a_file_that_is_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In ``kept_open``, a thread opens the file once, and another thread opens it separately."""
+    """Inside ``kept_open``, several look-ups of a thread open the cache file only once.
+
+    Another thread opens the file for itself; a look-up after ``kept_open`` opens it again.
+    """
     file = CacheFile(tmp_path, 1 << 30)
     assert file.keep(ARTIFACT, "a", b"content")
     opened: list[int] = []

@@ -1,4 +1,4 @@
-"""Concurrent runs use one pool of threads, and have results as exact as those of single runs."""
+"""Tests that concurrent runs share a pool of threads, and are as exact as single runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``repr`` of compiled models: one line with inputs, outputs, target, policy and vEUs."""
+"""Tests that ``repr`` of a compiled model is one line.
+
+The line has the model's inputs, outputs, target, policy and number of vEUs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tensors in device memory, exchanged with other packages by DLPack or the CUDA array interface."""
+"""Tests that tensors in device memory are exchanged with other packages without copies.
+
+The protocols are DLPack and the CUDA array interface.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Artifacts that were edited after they were written: every edit is detected, or is harmless."""
+"""Tests that every edit of a written artifact is detected, or is harmless."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Executables used from several threads, in forked processes, and under interrupts.
+"""Tests that executables work in several threads, in forked processes, and after interrupts.
 
-Also tested is their garbage collection.
+Closing an executable, or its garbage collection, ends its threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parts of the GPU benchmark that need no GPU, tested on the emulator."""
+"""Tests that those parts of the GPU benchmark that need no GPU work on the emulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The GPU drivers' calls, checked against the installed CUDA and HIP bindings without a GPU."""
+"""Tests that the GPU drivers call CUDA and HIP correctly, without a GPU.
+
+The calls are checked against the installed CUDA and HIP bindings.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launching GPU programs, with the emulator's driver in place of a GPU's."""
+"""Tests that GPU programs are launched correctly, on an emulated GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The launch benchmark runs; ``make bench`` prints its times, which are not tested."""
+"""Tests that the benchmark of launches runs.
+
+``make bench`` prints its times, which are not tested.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from rammer_mlir.benchmarks import launch
 
 
 def test_launches_of_an_empty_program_are_timed(capsys: pytest.CaptureFixture[str]) -> None:
-    """Both ways to launch a program have a positive time.
+    """The times of a call of the native code and of a call of ``run`` are positive.
 
-    Which way is faster is not tested, since that varies on a busy machine.
+    Which of the two calls is faster is not tested, since that varies on a busy machine.
     """
     measured = launch.measure_launch(2, samples=5)
     assert 0 < measured.native < 1e9

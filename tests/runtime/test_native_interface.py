@@ -1,4 +1,4 @@
-"""The memory layouts that the runtime writes are those that compiled code reads."""
+"""Tests that compiled code reads the memory layouts that the runtime writes."""
 
 from __future__ import annotations
 

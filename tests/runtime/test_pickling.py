@@ -1,4 +1,7 @@
-"""Loaded models are pickled as the path of their file; other models cannot be pickled."""
+"""Tests that loaded models are pickled as the path of their file.
+
+Other models cannot be pickled.
+"""
 
 from __future__ import annotations
 

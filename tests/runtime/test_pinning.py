@@ -1,4 +1,4 @@
-"""Tests of pinning vEUs to cores, where several vEUs may share a core."""
+"""Tests that vEUs are pinned to the given cores; several vEUs may share a core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hand-written rPrograms, run many times, and compared with NumPy."""
+"""Tests that hand-written rPrograms give NumPy's results in each of many runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``rammer-run``: arrays in and out, timing, timelines, and one-line errors."""
+"""Tests that ``rammer-run`` reads and writes arrays, measures times, and writes timelines.
+
+Its errors are single lines.
+"""
 
 from __future__ import annotations
 

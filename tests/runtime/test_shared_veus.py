@@ -1,4 +1,4 @@
-"""Threads that share vEUs: results are bitwise equal, whichever thread runs which part."""
+"""Tests that results are bitwise equal if threads share vEUs, whichever thread runs which part."""
 
 from __future__ import annotations
 

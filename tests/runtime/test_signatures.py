@@ -1,4 +1,7 @@
-"""Signed artifacts are loaded with the right public key, and otherwise refused in one line."""
+"""Tests that signed artifacts are loaded with the right public key.
+
+With another key, they are refused in one line.
+"""
 
 from __future__ import annotations
 

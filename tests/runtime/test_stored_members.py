@@ -1,4 +1,7 @@
-"""How an artifact's members are stored, and files that change while their program is loaded."""
+"""Tests that the members of an artifact are stored so that constants can be mapped into memory.
+
+A loaded program keeps running while its file is replaced or, without mapping, truncated.
+"""
 
 from __future__ import annotations
 

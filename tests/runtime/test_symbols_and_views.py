@@ -1,4 +1,7 @@
-"""Hand-written programs: rKernels of any name, and views of buffers with any offset."""
+"""Tests that rKernels may have any name, and views of buffers any static offset.
+
+The programs are written by hand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timelines of recorded runs: their events, and the JSON format."""
+"""Tests that the timeline of a recorded run has the right events, in the right order."""
 
 from __future__ import annotations
 

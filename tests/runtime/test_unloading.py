@@ -1,4 +1,7 @@
-"""The code of a loaded artifact is unmapped when its executable ends, but not during a run."""
+"""Tests that the code of a loaded artifact is unmapped when its executable is closed or collected.
+
+It is not unmapped during a run.
+"""
 
 from __future__ import annotations
 

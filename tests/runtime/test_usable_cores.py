@@ -1,6 +1,7 @@
-"""The number of cores that a process may use, by affinity and by the quotas of control groups.
+"""Tests that the number of cores that a process may use is found correctly.
 
-Test files stand for the control groups of versions 1 and 2.
+The process's affinity and the quotas of its control groups limit the number. Test files stand for
+the control groups of versions 1 and 2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Exhaustive search of all interleavings of threads that share vEUs.
+"""Tests that the protocol by which threads share vEUs is correct in all interleavings of threads.
 
-In each interleaving, every record is executed once, in order, and after its waits.
+An exhaustive search checks that every record is executed once, in order, and after its waits.
 """
 
 from __future__ import annotations

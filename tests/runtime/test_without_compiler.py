@@ -1,4 +1,7 @@
-"""An installation without the compiler's packages runs artifacts, and reports missing packages."""
+"""Tests that artifacts run in an installation without the compiler's packages.
+
+What needs these packages names those that are missing.
+"""
 
 from __future__ import annotations
 

@@ -50,6 +50,8 @@ class Violation(Exception):
 class State(NamedTuple):
     """The state of the model: shared memory, threads, and ghost variables.
 
+    The bell is a counter that callers increase ("ring") to wake the pool's sleeping threads.
+
     Attributes:
         bell: number of times that the bell has rung.
         stop: whether the pool's threads shall end.
@@ -284,11 +286,15 @@ class Protocol:
     # found, and whether all vEUs of these jobs had ended.
 
     def _part(self, state: State, number: int, job: int, epoch: int, scan: Scan) -> Iterator[State]:
-        """Try to take a vEU of the job; leave the epoch if all vEUs are completed.
+        """Yield the states after thread ``number`` has tried to take a vEU of ``job``.
 
-        Only a thread of the pool leaves the job earlier: if no vEU is free, or if callers take its
-        place among the ``limit`` threads. A caller that has not rung rings first if the limit
-        allows more threads.
+        If all vEUs have completed the launch ``epoch``, the thread leaves the job. Only a thread of
+        the pool leaves earlier: if no vEU is free, or if callers take its place among the ``limit``
+        threads. A caller first wakes the pool's threads, unless it has done so, if the limit allows
+        more threads.
+
+        ``scan`` is, for a caller, whether it has woken them; for a thread of the pool, its
+        variables: the bell, the epochs of the jobs, and whether these jobs have ended.
         """
         me = number - self.num_callers + 1
         is_alone = state.callers >= self._limit()
@@ -373,7 +379,8 @@ class Protocol:
         """Yield the state after thread ``number`` has executed the next record of a held vEU.
 
         If the record is a barrier that must wait, or if all records are executed, the thread stores
-        the vEU's position and gives the vEU back in its next step.
+        the vEU's position and gives the vEU back in its next step. ``place`` is the index of the
+        record; ``goes_on`` is whether the thread took the vEU in the middle of its records.
         """
         records = self._records(veu)
         if place == len(records):
@@ -406,7 +413,7 @@ class Protocol:
         """Return the state after thread ``number`` has executed the record ``place`` of a vEU.
 
         If the record is an rTask, its step is published. ``way`` has the job, the epoch, the scan
-        and the vEU.
+        (as in ``_part``) and the vEU; ``goes_on`` is as in ``_hold``.
         """
         job, _, _, veu = way
         self._check_record(state, job, veu, place)

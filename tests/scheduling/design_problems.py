@@ -97,8 +97,8 @@ def transformer_kernel() -> Problem:
 
     The paper does not give the loops' sizes, so they are invented. Seven loops of equal size may be
     distributed over rTasks. Each assignment has a reduction, and these 12 reductions have equal
-    sizes. The loops so far are coupled along a chain of values. The other 17 loops are reductions
-    of different sizes.
+    sizes. These 19 loops are coupled along a chain of values. The other 17 loops are reductions of
+    different sizes.
     """
     spread, reduced, own = range(7), range(7, 19), range(19, 36)
     extents = [8] * 7 + [16] * 12 + list(range(100, 117))

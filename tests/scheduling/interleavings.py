@@ -144,7 +144,7 @@ def in_use_together(
 
 
 def all_before(tasks: Tasks, verdict: Verdict, a: int, b: int) -> bool:
-    """Return whether every execution uses buffer ``a`` for the last time before buffer ``b``."""
+    """Return whether every execution ends all uses of buffer ``a`` before any use of ``b``."""
     return _follows(verdict, tasks.users(a), tasks.users(b))
 
 

@@ -1,4 +1,7 @@
-"""Constants in the vEUs' caches: the cost of loading them, and schedules that reuse them."""
+"""Tests that schedules reuse the constants in the vEUs' caches.
+
+The predicted times include the loads of constants that are not in a cache.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Barriers between waves, operators or tiles of one placement give correct plans.
+"""Tests that plans with barriers between waves, operators or tiles are correct.
 
-Barriers between tiles request no more waits than barriers between operators.
+All plans have the same placement. Barriers between tiles request no more waits than barriers
+between operators.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Policies that return invalid plans or fail, and a search that uses threads and processes."""
+"""Tests that policies that fail or return invalid plans are refused in one line.
+
+A search over several policies finds the same plan with threads, with processes and without them.
+"""
 
 from __future__ import annotations
 
@@ -202,10 +205,11 @@ def test_a_search_ends_with_its_budget() -> None:
         assert plan == get_policy("wavefront").schedule(graph, device)
 
 
-def test_large_graphs_take_linear_time() -> None:
-    """The benchmark of large graphs works at a small size.
+def test_the_benchmark_of_large_graphs_reports_sizes_and_time() -> None:
+    """The benchmark of large graphs schedules a small graph, and reports its numbers and its time.
 
-    The module ``rammer_mlir.benchmarks.experiments.scale`` measures its full sizes.
+    Whether the time grows linearly is seen at the benchmark's full sizes only, in the module
+    ``rammer_mlir.benchmarks.experiments.scale``.
     """
     found = measure((60, 16))
     assert (found.operators, found.rtasks) == (60, 6000)

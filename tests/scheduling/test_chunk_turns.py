@@ -1,4 +1,7 @@
-"""The order of a chain's chunks on vEUs: correct plans, and few chunks in progress."""
+"""Tests that chunks of a chain are placed on vEUs so that few chunks are in progress.
+
+The plans are correct.
+"""
 
 from __future__ import annotations
 

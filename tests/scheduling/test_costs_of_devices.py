@@ -1,4 +1,7 @@
-"""Schedules follow the costs of the device that is named in Python, or to `rammer-compile`."""
+"""Tests that schedules follow the costs of the device that is named.
+
+It is named in Python, or to `rammer-compile`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dependencies between rTasks of whole graphs, compared with the elements that rTasks touch."""
+"""Tests that the dependencies between the rTasks of a graph follow from the elements they touch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Costs of designs, calculated by hand, and fused groups after a decision about each value."""
+"""Tests that the costs of designs equal costs calculated by hand.
+
+A decision about each value divides a problem into fused groups.
+"""
 
 from __future__ import annotations
 

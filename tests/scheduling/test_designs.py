@@ -1,4 +1,7 @@
-"""The design search, compared with exhaustive search and with the numbers of the Dali paper."""
+"""Tests that the design search finds the designs that an exhaustive search finds.
+
+Its counts equal those of the Dali paper.
+"""
 
 from __future__ import annotations
 

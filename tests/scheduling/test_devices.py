@@ -1,4 +1,7 @@
-"""Device descriptions: the files of the project, and errors in other files."""
+"""Tests that the project's device descriptions are consistent and usable by all policies.
+
+Wrong descriptions are refused.
+"""
 
 from __future__ import annotations
 

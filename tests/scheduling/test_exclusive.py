@@ -1,4 +1,7 @@
-"""Exclusive rTasks run alone in every policy's plan, and the verifier refuses any other plan."""
+"""Tests that exclusive rTasks run alone in every policy's plan.
+
+The verifier refuses any other plan.
+"""
 
 from __future__ import annotations
 

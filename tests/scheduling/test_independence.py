@@ -1,4 +1,4 @@
-"""The verifier imports none of the code whose plans it checks."""
+"""Tests that the verifier imports none of the code whose plans it checks."""
 
 from __future__ import annotations
 

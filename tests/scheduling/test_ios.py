@@ -1,4 +1,7 @@
-"""The dynamic programming of IOS, compared with brute force and with counts in the paper."""
+"""Tests that the dynamic programming of IOS finds the schedules that brute force finds.
+
+Its counts of schedules and transitions equal those in the paper.
+"""
 
 from __future__ import annotations
 
@@ -212,7 +215,10 @@ def random_times(rng: random.Random, readers: Sequence[int], num_veus: int) -> C
 
 @pytest.mark.parametrize("pruning", [None, Pruning(), Pruning(2, 3)])
 def test_stages_of_predicted_times_equal_brute_force(pruning: Pruning | None) -> None:
-    """The search finds the best stages with predicted times, whose bounds prune the search."""
+    """The search finds stages whose total predicted time is the least of all schedules.
+
+    With a pruning, only the schedules whose stages the pruning allows are compared.
+    """
     rng = random.Random(5)
     for _ in range(100):
         readers = random_readers(rng, rng.randint(1, 5))

@@ -1,4 +1,7 @@
-"""Operator merge as a choice for each stage of IOS, compared with all schedules of small graphs."""
+"""Tests that IOS merges operators in a stage where this is best.
+
+The choice is compared with all schedules of small graphs.
+"""
 
 from __future__ import annotations
 

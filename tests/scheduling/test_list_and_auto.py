@@ -1,4 +1,7 @@
-"""The policies `list` and `auto`, compared with brute force and each other; device errors."""
+"""Tests that the policies `list` and `auto` make correct plans that are near the best.
+
+The best plans are found by brute force. Wrong costs of a device are refused.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,8 @@ def test_a_rate_of_zero_is_refused() -> None:
 def placed_one_by_one(table: TaskTable, device: Device, priority: Sequence[float]) -> Placement:
     """Return the placement that the function ``place`` of list scheduling should return.
 
-    It is computed with sets: of the ready rTasks, and of the rTasks complete for each vEU.
+    It is computed in a simple way: a set has, for each vEU, the rTasks that the vEU knows to be
+    complete. ``priority`` has the priority of each rTask of ``table``.
     """
     tasks: list[list[int]] = [[] for _ in range(device.num_veus)]
     free = [0.0] * device.num_veus

@@ -1,4 +1,7 @@
-"""Lower bounds of schedules, compared with every placement, order and wait in small graphs."""
+"""Tests that lower bounds hold for all schedules of small graphs.
+
+All placements, orders and waits are tried.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,11 @@ def work_spans(
 
 
 def check_bounds(seed: int, length: int, num_veus: int, barrier: float, share: float) -> None:
-    """Check that all bounds of a random graph hold for all of its schedules."""
+    """Check that all bounds of a random graph hold for all of its schedules.
+
+    ``length`` is the number of operators, ``barrier`` the cost of a barrier in seconds, and
+    ``share`` the probability that an operator reads an earlier one.
+    """
     device = device_of(num_veus, barrier)
     graph = one_rtask_operators(seed, length, edge_share=share)
     table = task_table(graph, device, [0] * length)

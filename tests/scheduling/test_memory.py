@@ -1,4 +1,7 @@
-"""The arena, lifetimes and happens-before order, compared with all executions of small plans."""
+"""Tests that the arena, lifetimes and happens-before order of small plans are right.
+
+They are compared with all executions of the plans.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Graphs are changed so that their intermediates fit into a memory limit in every schedule."""
+"""Tests that graphs are changed so that their intermediates fit into a memory limit.
+
+They fit in every schedule of the changed graph.
+"""
 
 from __future__ import annotations
 

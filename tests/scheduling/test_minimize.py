@@ -1,4 +1,7 @@
-"""Removing redundant waits keeps the happens-before order, and leaves no redundant wait."""
+"""Tests that removing redundant waits keeps the happens-before order.
+
+No redundant wait is left.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Random modules have NAS-Bench-101's limits, and each of their vertices affects the output."""
+"""Tests that random modules of NAS-Bench-101 keep its limits.
+
+Each of their vertices affects the output.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The policy `optimal`: its bounds and plans, compared with brute force, and its errors."""
+"""Tests that the plans and lower bounds of the policy `optimal` equal those of brute force.
+
+Graphs that are too large are refused.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ def test_the_plan_is_the_best_of_all_placements_and_barriers() -> None:
 
 
 def check_proof(seed: int, num_veus: int, barrier: float) -> None:
-    """Check the plan and the lower bound of `optimal` for a random graph against brute force."""
+    """Check the plan and the lower bound of `optimal` for a random graph against brute force.
+
+    ``barrier`` is the cost of a barrier in seconds.
+    """
     device = replace(cpu_device(num_veus), barrier_seconds=barrier, launch_seconds=0.0)
     graph = small_operators(seed)
     table = task_table(graph, device, [0] * len(graph.operators))

@@ -1,4 +1,7 @@
-"""Overlap of strided boxes, compared with explicit sets of elements."""
+"""Tests that the overlaps that are found between strided boxes are right.
+
+They are compared with explicit sets of elements.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,11 @@ def boxes(offsets: list[int], sizes: list[tuple[int, ...]], strides: tuple[int, 
 
 
 def exact(reads: Boxes, writes: Boxes, read_origin: int, write_origin: int) -> list[set[int]]:
-    """Return, for each read box, the write boxes that share an element with it."""
+    """Return, for each read box, the write boxes that share an element with it.
+
+    The boxes are in one buffer. The offsets of the read boxes count from ``read_origin``, those of
+    the write boxes from ``write_origin``.
+    """
     shift = write_origin - read_origin
     written = [{e + shift for e in elements(writes, w)} for w in range(len(writes.offsets))]
     return [

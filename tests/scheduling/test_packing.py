@@ -1,4 +1,7 @@
-"""Placement of blocks in memory, compared with the best of all orders of first fit."""
+"""Tests that blocks are placed in memory without conflicts, and in little memory.
+
+The reference is first fit, in the best of all orders of the blocks.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,8 @@ def lowest_fit(
 ) -> int:
     """Place blocks in an order, each at the lowest free address; return the memory that they need.
 
-    Some order gives the smallest possible memory.
+    ``conflicts`` has, for each block, the blocks that it may not overlap. The smallest memory over
+    all orders is the smallest possible memory.
     """
     offsets: dict[int, int] = {}
     for block in order:
@@ -77,7 +81,10 @@ def test_small_memories_are_as_small_as_can_be(seed: int) -> None:
 
 
 def test_cliques_bound_the_memory() -> None:
-    """The bound by cliques is at most the largest total size at one time, and mostly equals it."""
+    """The lower bound by cliques is mostly the largest total size of blocks in use at one time.
+
+    It is never above that size.
+    """
     loads, bounds = [], []
     for seed in range(100):
         sizes, conflicts, load = intervals(seed, count=30)

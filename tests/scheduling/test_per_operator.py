@@ -1,4 +1,4 @@
-"""Plans with a launch for each operator."""
+"""Tests that plans with a launch for each operator are correct."""
 
 from __future__ import annotations
 

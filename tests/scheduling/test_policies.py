@@ -1,4 +1,7 @@
-"""Policies: correct plans, RAMMER's choice of rKernels, and plans of several rPrograms."""
+"""Tests that all policies make correct plans.
+
+They choose rKernels as RAMMER does, and divide a plan into several rPrograms where this is faster.
+"""
 
 from __future__ import annotations
 
@@ -196,7 +199,10 @@ def test_empty_graph() -> None:
 
 
 def placed(graph: TaskGraph, num_veus: int, data: st.DataObject) -> Plan:
-    """Return a plan with random rKernels, order of operators and vEUs, built by ``append``."""
+    """Return a random plan that ``ProgramBuilder.append`` builds operator by operator.
+
+    ``data`` draws the rKernels, the order of the operators, and the vEU of each rTask.
+    """
     context = Context(graph, cpu_device(num_veus))
     context.kernels = [data.draw(st.integers(0, len(o.kernels) - 1)) for o in graph.operators]
     builder = ProgramBuilder(context)

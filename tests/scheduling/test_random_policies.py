@@ -1,7 +1,6 @@
-"""A random search for wrong plans that the verifier accepts, or right plans that it refuses.
+"""Tests that the verifier accepts exactly the right ones among the plans of a random policy.
 
-Hypothesis draws the decisions of a random policy; the reference executes small programs in every
-order.
+Hypothesis draws the policy's decisions; the reference executes small programs in every order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Recomputation: results by an interpreter, costs by exhaustive search, and a known bound."""
+"""Tests that programs that recompute values give the same results, at the least cost.
+
+An interpreter computes the results; the costs are compared with all choices and a known bound.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cache misses of rTasks in repeated runs of a plan, compared with a simple count of blocks."""
+"""Tests that the predicted cache misses of repeated runs equal a simple count of blocks."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_memory_that_was_brought_in_long_ago_is_far() -> None:
 
 @pytest.mark.parametrize("policy", ["wavefront", "sequential"])
 @pytest.mark.parametrize("seed", range(6))
-def test_any_plan_can_be_replayed(seed: int, policy: str) -> None:
+def test_smaller_caches_are_never_faster_in_a_replay(seed: int, policy: str) -> None:
     """A smaller cache never makes a run faster, and a second replay takes the same time."""
     graph = random_graph(seed, length=10)
     times: list[float] = []

@@ -1,4 +1,7 @@
-"""Reuse distances compared with a simple count, and their effect on costs."""
+"""Tests that reuse distances equal a simple count.
+
+Costs depend on them: data that stays in a cache is not loaded again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Execution with shared bandwidth, compared with a simulation in small time steps."""
+"""Tests that times that are predicted with shared bandwidth are right.
+
+The reference is a simulation in small time steps.
+"""
 
 from __future__ import annotations
 

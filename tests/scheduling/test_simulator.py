@@ -1,4 +1,4 @@
-"""Tests of the simulator, of its execution order, and of summaries of plans."""
+"""Tests that the simulator's times and order of execution, and summaries of plans, are right."""
 
 from __future__ import annotations
 

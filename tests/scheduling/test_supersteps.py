@@ -1,4 +1,7 @@
-"""Bulk-synchronous schedules: supersteps, execution on fewer vEUs, and tiles that fit a memory."""
+"""Tests that bulk-synchronous schedules are correct, with as few supersteps as possible.
+
+They can be executed on fewer vEUs; a tile that does not fit its memory is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Each rule of the verifier by example, and random changes of random plans."""
+"""Tests that the verifier refuses plans that break a rule, and accepts right ones.
+
+Each rule has an example; random plans are changed at random.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The verifier refuses a randomly changed plan exactly if some execution of it is wrong."""
+"""Tests that the verifier refuses a changed plan exactly if some execution of it is wrong.
+
+The changes are random.
+"""
 
 from __future__ import annotations
 

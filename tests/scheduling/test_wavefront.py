@@ -1,4 +1,4 @@
-"""The decisions of the policy `wavefront`: waves, vEUs of rTasks, and numbers of barriers."""
+"""Tests that the policy `wavefront` forms waves, places rTasks and sets barriers as intended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of timelines as data: predicted spans, shares and critical paths."""
+"""Tests that the spans, shares and critical paths of predicted timelines are right."""
 
 from __future__ import annotations
 

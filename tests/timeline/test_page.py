@@ -1,4 +1,4 @@
-"""Tests of the page of timelines, in a headless Chromium."""
+"""Tests that the page of timelines shows and does what it should, in a headless Chromium."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def chart(page: Page, number: int) -> Locator:
 
 
 def hover(page: Page, number: int, veu: int, share: float) -> str:
-    """Move the pointer to a vEU of a chart, at a share of the time axis.
+    """Move the pointer to the row of a vEU in chart ``number``, at a share of the time axis.
 
     Returns the text beside the pointer; it is empty if there is none.
     """

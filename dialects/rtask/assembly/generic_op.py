@@ -99,7 +99,7 @@ def read_op(text: str) -> GenericOp:
 def read_dictionary(text: str) -> Mapping[str, str]:
     """Return the values of a dictionary's attributes by key, from its text without braces.
 
-    The value of a unit attribute is an empty string.
+    An attribute without an equals sign is a unit attribute; its value is an empty string.
 
     Raises:
         Irregular: if brackets do not match, or no value follows an equals sign.

@@ -140,8 +140,8 @@ class Body:
     def vectorizable(self) -> bool:
         """Whether every operation also exists on vectors and is safe on masked-off lanes.
 
-        A gather always counts as safe here; whether it can be vectorized depends on the loop along
-        the lanes, see ``gathers.varying_slots``.
+        A gather counts as safe here. Whether a gather can be vectorized depends on the loop whose
+        iterations are the lanes (``gathers.varying_slots``).
         """
         return all(
             instruction.name in ("linalg.index", LOAD)

@@ -304,7 +304,8 @@ def _transpose_cycles(rows: int, lanes: int) -> float:
 def _access_cost(nest: LoopNest, access: Access, vector: int | None, lanes: int) -> float:
     """Return the cost of loading a register without a transpose.
 
-    The cost is a multiple of that of an aligned load.
+    The cost is a multiple of that of an aligned load. ``vector`` is the loop along the lanes, None
+    for scalar code; ``lanes`` is the count of elements in a register.
     """
     stride = 0 if vector is None else access.strides[vector]
     if stride == 0:
@@ -411,7 +412,8 @@ def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[i
 def _fits_aligned(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> bool:
     """Return whether the first-level cache holds all lines of an operand that a micro tile reads.
 
-    The result is False if the operand does not have aligned rows.
+    The result is False unless the operand's rows are whole cache lines (``_has_aligned_rows``).
+    ``points`` maps each tiled loop to its count of iterations in the micro tile.
     """
     if not _has_aligned_rows(nest, access, plan):
         return False

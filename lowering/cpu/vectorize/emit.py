@@ -406,7 +406,8 @@ class NestEmitter:
         """Emit a body for the register ``instance``, and return the values that it yields.
 
         ``slots`` has the values of the body's slots. ``spans`` has the micro tile's part of each
-        loop that is entered: outside of the loop along the lanes, the yielded values are scalars.
+        loop that encloses the emitted code. If the loop along the lanes is among them, scalar
+        results are broadcast to all lanes.
         """
         results = body.emit(slots, self.lanes, self.registers.broadcast, instance.mask)
         if self.vector not in spans:

@@ -94,7 +94,7 @@ def _is_elementwise(generic: Structured) -> bool:
 
 
 def _aliasing_permits_fusion(reduction: Structured, generic: Structured, argument: int) -> bool:
-    """Return whether no aliasing of operands prevents fusing an epilogue into its reduction.
+    """Return whether the aliasing of operands permits fusing an epilogue into its reduction.
 
     ``generic`` is the epilogue, which reads the reduction's result as operand ``argument``. None of
     the epilogue's other inputs may alias that result, and the epilogue's output may not alias an

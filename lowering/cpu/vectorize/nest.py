@@ -84,9 +84,10 @@ class Nest:
             self._merge_loops()
 
     def _read_size(self, source: LoopDimension) -> None:
-        """Append the size of the next loop dimension to ``sizes``, its upper bound to ``bounds``.
+        """Append the size of the next loop to ``sizes``, and its upper bound to ``bounds``.
 
-        ``source`` is a dimension of an operand that the loop over this loop dimension indexes.
+        ``source`` is a dimension of an operand that this loop indexes, so that their sizes are
+        equal.
         """
         size: Index = source.size
         bound: int | None = source.size
@@ -112,9 +113,9 @@ class Nest:
             self.body = ByteProductBody(self.generic, byte_products)
 
     def _merge_loops(self) -> None:
-        """Merge each pair of loops that every operand can traverse as one loop of constant stride.
+        """Merge two loops if one loop of constant stride visits the same elements of every operand.
 
-        The inner loop gets the trips of both loops.
+        All such pairs are merged. The inner loop gets the trips of both loops.
         """
         if any(operand.results is not None for operand in self.operands):
             return

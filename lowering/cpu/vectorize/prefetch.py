@@ -92,14 +92,19 @@ def place_of(operand: Operand, offsets: Mapping[int, int]) -> int:
 
 @dataclass(frozen=True)
 class Rows:
-    """The prefetch of scalars that the next piece of a long sum reads, in whole cache lines.
+    """The prefetch of elements that the next piece of a long sum reads and broadcasts to all lanes.
+
+    In a pass over the innermost reduction loop, a micro tile reads one cache line of the operand
+    for each iteration of an unrolled parallel loop. The corresponding lines of the next piece are
+    prefetched.
 
     Attributes:
         operand: the operand that is read.
         ahead: distance in elements from a piece of the sum to the next.
         inner: the innermost reduction loop; its iterations read the elements of one cache line.
         trips: trip count of ``inner``, equal to the count of elements in a cache line.
-        apart: distance in elements from a cache line that the micro tile reads to the next.
+        apart: distance in elements between the cache lines of adjacent iterations of the unrolled
+            loop.
         lines: cache lines to prefetch in each iteration of ``inner``.
     """
 
@@ -215,7 +220,7 @@ class _Tile:
     def _dense_steps(self, strides: Sequence[int]) -> tuple[int, int]:
         """Return how many elements of an operand an iteration reads, and the count of iterations.
 
-        An iteration is one of the whole reduction, that is, of all reduction loops together. Both
+        An iteration is an iteration of all reduction loops together, as if they were one loop. Both
         numbers are 0 if successive iterations do not read contiguous memory. ``strides`` has the
         operand's stride along each loop, in elements.
         """
@@ -267,10 +272,11 @@ class _Tile:
         return max(_distance(operand, dim, self._nest.bounds[dim]) for dim in moving)
 
     def rows_ahead(self, operand: Operand) -> Rows | None:
-        """Return the prefetch of the scalars of an operand that the next piece of the sum reads.
+        """Return the prefetch of the operand's elements that the next piece of the sum reads.
 
-        The result is None if the sum is not split into pieces, or if the innermost reduction loop
-        does not traverse exactly one cache line of the operand.
+        The result is None if the operand varies along the lanes, if the sum is not split into
+        pieces, or if the innermost reduction loop does not traverse exactly one cache line of the
+        operand.
         """
         strides = self._static_strides(operand)
         if strides is None or self._piece is None or strides[self._vector] != 0:

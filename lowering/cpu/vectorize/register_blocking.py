@@ -195,7 +195,10 @@ class Candidates:
 
 
 def candidates(nest: LoopNest) -> list[Candidates]:
-    """Return the plans among which ``plan_tile`` chooses; the first is scalar code."""
+    """Return the plans among which ``plan_tile`` chooses; the first element has scalar code.
+
+    The plans of an element differ only in the unrolled loops.
+    """
     found = [_unrolled(nest, TilePlan(None, 1), {})]
     if not nest.vectorizable:
         return found

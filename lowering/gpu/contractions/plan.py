@@ -265,7 +265,7 @@ class ContractionPlan:
         return found
 
     def tile_steps(self, staged: Staged) -> tuple[int, ...]:
-        """Return, per parallel loop, the distance between the operand elements of adjacent tiles.
+        """Return, per parallel loop, the distance between elements that adjacent tiles read first.
 
         The distance is in elements of shared memory; ``staged`` is the operand's box there.
         """
@@ -273,7 +273,7 @@ class ContractionPlan:
         return tuple(staged.factor(loop) * scale for loop, scale in loops)
 
     def group_step(self, staged: Staged) -> int:
-        """Return the distance between the operand elements that adjacent groups read first.
+        """Return the distance between elements that adjacent groups read first.
 
         The distance is in elements of shared memory; ``staged`` is the operand's box there. A group
         is one of the ``groups`` groups of threads (or warps) that divide a chunk.

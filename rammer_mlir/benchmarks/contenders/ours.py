@@ -25,8 +25,9 @@ class CompileCost:
     """Time and memory that a compilation takes, and the memory that the program takes.
 
     ``policy`` and ``num_veus`` are options of the compilation. ``seconds`` is the time of the whole
-    compilation, and ``stages`` has the seconds of each stage by name. ``arena_bytes`` is the size
-    of the program's arena.
+    compilation, and ``stages`` has the seconds of each stage by name. ``arena_bytes``,
+    ``intermediate_bytes`` and ``live_bytes`` are sizes of the program's memory, ``peak_bytes`` and
+    ``base_bytes`` sizes of the compiling process.
     """
 
     policy: str

@@ -31,7 +31,11 @@ def page(results: Sequence[Result], source: str = "exporter") -> str:
 
 
 def line(result: Result) -> str:
-    """Return a line for a model's result, then one for each error, wrong output or skipped case."""
+    """Return the result of a model as text.
+
+    The first line has the verdict, the largest error, the times, and the number of cases. A line
+    follows for each error message, wrong output, or case whose sizes the exported model rejects.
+    """
     verdict = "invalid" if result.invalid else "ok" if result.is_right else "FAIL"
     skipped = [f"{case.case}: {case.not_exported}" for case in result.cases if case.not_exported]
     faults = [*result.refusals, *result.wrong, *skipped, *([result.invalid] * bool(result.invalid))]

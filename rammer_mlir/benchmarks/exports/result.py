@@ -17,6 +17,8 @@ class CaseResult:
         excess: largest error of an output element, divided by the element's tolerance.
         refusal: this compiler's error message; empty without an error.
         wrong: description of a wrong output; empty without a wrong output.
+        not_exported: ONNX Runtime's error message if the exported model rejects the sizes.
+        seconds, timed: times of the first run and of later runs.
     """
 
     case: str
@@ -45,6 +47,7 @@ class Result:
     """The results of all cases of an exported model.
 
     ``refusal`` is this compiler's error message if it cannot compile the model; empty otherwise.
+    ``invalid`` says why the exported model itself is not valid; empty if it is valid.
     """
 
     name: str

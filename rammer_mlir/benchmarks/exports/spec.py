@@ -34,7 +34,8 @@ class Input:
             - ``mask``: i64, ones and then zeros in each row.
             - ``positions``: i64, 0, 1, 2, ... in each row.
 
-        high: a number, the name of an open dimension, or a sum of names, for the kinds above.
+        high: the bound or value that four of the kinds use. It is a number, the name of an open
+            dimension, whose size is used, or a sum of such names.
     """
 
     name: str

@@ -45,8 +45,9 @@ class Outcome:
     """The outcome of a function, or of a file or module that cannot be read.
 
     Attributes:
-        where: the file, the module's index in the file, and the function; without the last two for
-            an unreadable file, without the function for an unreadable module.
+        where: the file, the module's index in the file, and the name of the function. If the file
+            cannot be read, only the file; if the module cannot be read, only the file and the
+            index.
         status: a key of ``STATUSES``.
         detail: the reason of the status, such as an error message; empty if the results are right.
     """

@@ -1,4 +1,8 @@
-"""Times a network that several interfaces compile, each in processes of its own."""
+"""Times a network that is compiled by several interfaces, each in separate processes.
+
+An interface is a way to compile a network of PyTorch or JAX, such as ``torch.compile``, or the
+import of the same network from ONNX.
+"""
 
 from __future__ import annotations
 
@@ -30,26 +34,33 @@ TIMEOUT = 1200.0
 
 
 class Interface(Contender, Protocol):
-    """A network that an interface compiled, with the arguments that it is timed with."""
+    """A network compiled by an interface, such as ``torch.compile``, with the arguments of runs."""
 
     def seconds(self) -> list[Any]:
-        """Time some runs after an untimed run; return a time, or several parts of it, for each."""
+        """Time some runs after an untimed run; return an element for each timed run.
+
+        An element is the seconds of the run, or a tuple of the run's seconds and a part of these
+        seconds.
+        """
         ...
 
     def error(self) -> float:
-        """Return the largest relative error of the results against the framework's own."""
+        """Return the largest relative error of the results against those of the framework itself.
+
+        The framework is PyTorch or JAX.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Opening:
-    """Compiles a network by an interface, in the process of a lane.
+    """Compiles a network by an interface, in the child process that runs the network.
 
     Attributes:
         kind: the class of the compiled network, pickled by its name; called with the attributes
             ``way``, ``name`` and ``small``, the path of the ONNX file and the number of threads.
-        way: the interface.
-        name: the network.
+        way: the name of the interface, such as ``onnx`` or ``jax.jit``.
+        name: the name of the network.
         small: whether to take the network's reduced sizes.
     """
 
@@ -59,22 +70,25 @@ class Opening:
     small: bool
 
     def __call__(self, model: Path, threads: int) -> Contender:
-        """Return the compiled network; ``model`` is the same network as an ONNX file."""
+        """Return the compiled network; the ONNX file ``model`` contains the same network."""
         return self.kind(self.way, self.name, small=self.small, model=model, threads=threads)
 
 
 def seconds(contender: Contender, _: Mapping[str, Any]) -> list[Any]:
-    """Return the result of ``Interface.seconds``; called in the process of a lane."""
+    """Return the result of ``Interface.seconds``; called in the child process of a network."""
     return cast(Interface, contender).seconds()
 
 
 def error(contender: Contender, _: Mapping[str, Any]) -> float:
-    """Return the result of ``Interface.error``; called in the process of a lane."""
+    """Return the result of ``Interface.error``; called in the child process of a network."""
     return cast(Interface, contender).error()
 
 
 class InterfaceLanes(ExitStack):
-    """The processes of a network, several for each interface; only one runs at a time."""
+    """Child processes that each run a network compiled by one interface, such as ``torch.compile``.
+
+    There are several processes for each interface; only one process runs at a time.
+    """
 
     def __init__(
         self,
@@ -111,9 +125,10 @@ class InterfaceLanes(ExitStack):
         return {way: lane.call(function) for (way, copy), lane in self._lanes.items() if not copy}
 
     def rounds(self, turn: Callable[[str, Lane], list[float]]) -> dict[str, list[float]]:
-        """Time the interfaces in rounds; return the seconds in each round, by interface.
+        """Time the interfaces in rounds; return a run's median seconds in each round, by interface.
 
-        ``turn`` gets an interface and one of its processes, and returns the seconds of some runs.
+        ``turn`` gets the name of an interface and one of its processes, runs the network there a
+        few times, and returns the seconds of each run.
         """
         turns = {key: partial(turn, key[0], lane) for key, lane in self._lanes.items()}
         return joined_copies(take_rounds(turns, SECONDS))
@@ -146,9 +161,10 @@ def print_lines(description: str | None, names: Sequence[str], measure: Callable
 def joined_copies(
     rounds: Mapping[tuple[str, int], Sequence[Sequence[float]]],
 ) -> dict[str, list[float]]:
-    """Return the median seconds of each round, over the runs of all processes, by interface.
+    """Return, by interface, the median seconds of a run in each round.
 
-    ``rounds`` has the seconds of each run, by interface and index of the process, then by round.
+    A median is over the runs of all processes of the interface. ``rounds`` has, for each pair of an
+    interface and the index of a process, the seconds of the runs in each round.
     """
     return {
         way: [
@@ -160,7 +176,7 @@ def joined_copies(
 
 
 def ratio(times: Sequence[float], base: Sequence[float], without: float = 0.0) -> float:
-    """Return the median over rounds of ``times`` less ``without``, divided by ``base``.
+    """Return the median over all rounds of the quotient ``(times - without) / base``.
 
     All arguments are in seconds; ``times`` and ``base`` have an element for each round.
     """

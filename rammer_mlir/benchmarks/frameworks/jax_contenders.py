@@ -82,7 +82,11 @@ NETWORKS: Mapping[str, Callable[..., Network]] = {"resnet18": _residual, "decode
 
 
 def _function(network: Network, way: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return the function that an interface compiles, and its arguments."""
+    """Return the function that the interface ``way`` compiles, and the function's arguments.
+
+    The function computes the logits of the network, or for interfaces of gradients, the loss and
+    its gradient with respect to all parameters.
+    """
     # Functions index the parameters with traced values, which needs arrays of JAX.
     parameters = jax.tree.map(jnp.asarray, network.parameters)
     if way in (GRADIENT, JAX_GRADIENT):
@@ -91,13 +95,16 @@ def _function(network: Network, way: str) -> tuple[Callable[..., Any], tuple[Any
 
 
 class CompiledFunction:
-    """A function that an interface compiled; it runs in a process of its own."""
+    """A network, or the gradient of its loss, compiled by an interface such as ``jax.jit``.
+
+    It runs in a process of its own.
+    """
 
     def __init__(self, way: str, name: str, *, small: bool, model: Path, threads: int) -> None:
-        """Compile a network or its gradient.
+        """Compile a network, or the gradient of its loss.
 
         Args:
-            way: the interface, one of ``WAYS``.
+            way: the interface, one of ``WAYS``; it also says whether the gradient is compiled.
             name: the network, a key of ``NETWORKS``.
             small: whether to take the network's reduced sizes.
             model: the same network as an ONNX file.

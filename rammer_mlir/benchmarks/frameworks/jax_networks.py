@@ -128,7 +128,10 @@ def _normalized(x: jax.Array) -> jax.Array:
 
 
 def transformer(parameters: Parameters, ids: jax.Array, heads: int = 4) -> jax.Array:
-    """Return a causal transformer's logits [T, words] for token ids [T]; its GELU is GPT-2's."""
+    """Return a causal transformer's logits [T, words] for token ids [T].
+
+    GELU is computed by its approximation with tanh, as in GPT-2.
+    """
     tokens = ids.shape[0]
     x = parameters["words"][ids] + parameters["places"][:tokens]
     width = x.shape[1]

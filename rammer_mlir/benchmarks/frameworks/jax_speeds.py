@@ -2,15 +2,16 @@
 
 Usage: python -m rammer_mlir.benchmarks.frameworks.jax_speeds [NAME ...] [--threads N] [--small]
 
-A line is printed for each network. It has, for a model in ONNX, for ``rammer_mlir.jax.jit`` and for
-``jax.jit``, and for the gradients by the latter two
+A line is printed for each network. Five programs are measured: the network, compiled from ONNX, by
+``rammer_mlir.jax.jit`` and by ``jax.jit``; and the gradient of its loss, compiled by
+``rammer_mlir.jax.jit`` and by ``jax.jit``. For each program, the line has
 - the median latency in milliseconds;
-- the latency divided by that of the model in ONNX, or of the gradient by ``jax.jit``: the median
-  over rounds, each of which runs all;
+- the latency divided by the latency of the network from ONNX, or for a gradient, of the gradient by
+  ``jax.jit``: the median over rounds, each of which runs all programs;
 - the largest difference from the results of ``jax.jit``, divided by the largest magnitude of these.
 
-Weights are constants of the networks, and arguments of the gradients. Each interface runs in
-several processes (``interface_lanes``), of which only one runs at a time.
+Weights are constants of the networks, and arguments of the gradients. Each program runs in several
+processes (``interface_lanes``), of which only one runs at a time.
 """
 
 from __future__ import annotations
@@ -65,12 +66,12 @@ def measure(name: str, threads: int, *, small: bool) -> str:
 
 
 def line(name: str, rounds: Mapping[str, Sequence[float]], errors: Mapping[str, float]) -> str:
-    """Return a line of text with a network's latencies and errors.
+    """Return a line of text with a network's latencies, their ratios, and errors.
 
     Args:
         name: the network.
-        rounds: seconds in each round, by interface.
-        errors: relative errors, by interface.
+        rounds: for each interface, the median seconds of a run in each round.
+        errors: for each interface, the largest relative error of the results.
     """
     parts: list[str] = []
     for way, times in rounds.items():

@@ -48,7 +48,7 @@ class TimedBackend:
 class CompiledNetwork:
     """A network that a front end compiled, with the arguments that it is timed with.
 
-    It runs in a process of its own, as a ``Contender`` of a ``Lane``.
+    It runs in a process of its own, which is a ``Lane``, and has the interface of a ``Contender``.
     """
 
     def __init__(self, way: str, name: str, *, small: bool, model: Path, threads: int) -> None:
@@ -92,10 +92,10 @@ class CompiledNetwork:
         return {}
 
     def seconds(self) -> list[tuple[float, float]]:
-        """Time ``RUNS`` runs after an untimed run.
+        """Time ``RUNS`` runs after an untimed run; return two numbers for each timed run.
 
-        Return a pair for each run: the seconds of the run, and how many of these seconds
-        ``torch.compile`` spends outside of the back end.
+        They are the seconds of the run, and how many of these seconds ``torch.compile`` spends
+        outside of the back end.
         """
         self._call()
         found: list[tuple[float, float]] = []
@@ -107,7 +107,7 @@ class CompiledNetwork:
         return found
 
     def error(self) -> float:
-        """Return the largest relative error of the results against PyTorch's own.
+        """Return the largest relative error of the results against those of PyTorch itself.
 
         The error of a tensor is its largest absolute difference, divided by the largest magnitude
         of the expected tensor.

@@ -69,12 +69,12 @@ def measure(name: str, threads: int, *, small: bool) -> str:
 def line(
     name: str, rounds: Mapping[str, Sequence[float]], errors: Mapping[str, float], outside: float
 ) -> str:
-    """Return a line of text with a network's latencies and errors.
+    """Return a line of text with a network's latencies, their ratios, and errors.
 
     Args:
         name: the network.
-        rounds: seconds in each round, by front end.
-        errors: relative errors, by front end.
+        rounds: for each front end, the median seconds of a run in each round.
+        errors: for each front end, the largest relative error of the results.
         outside: seconds that ``torch.compile`` spends outside of the back end.
     """
     parts = [

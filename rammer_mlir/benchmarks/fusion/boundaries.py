@@ -40,7 +40,7 @@ class BoundaryResult:
     Attributes:
         request: the model that was measured.
         reference_seconds: seconds of a run by ONNX Runtime.
-        ways: measurements with the default boundary, then with `cost`.
+        ways: measurements with the default boundary, then with the boundary `cost`.
         error: message of an error that ended the measurement, or None.
     """
 
@@ -51,13 +51,19 @@ class BoundaryResult:
 
     @property
     def is_equal(self) -> bool:
-        """Whether both boundaries give the same program with the same names of rKernels."""
+        """Whether the default boundary and the boundary `cost` give the same program.
+
+        The names of the rKernels must be equal too.
+        """
         default, cost = self.ways
         return default.digest == cost.digest
 
     @property
     def ratio(self) -> float:
-        """The time with `cost` divided by the time with the default; 1 if programs are equal."""
+        """A run's time with the boundary `cost`, divided by its time with the default boundary.
+
+        The ratio is 1 if both boundaries give the same program.
+        """
         default, cost = self.ways
         return 1.0 if self.is_equal else cost.seconds / default.seconds
 

@@ -164,9 +164,10 @@ def _floor(image: GpuImage, operations: int, target: str, product: Product | Non
 
 
 def _accesses(model: onnx.ModelProto, target: str) -> tuple[float, float]:
-    """Return the mean numbers of stores to, and of loads from, an address of an rKernel's results.
+    """Return how often, on average, rKernels store to and load from an address of their results.
 
-    Only the stores and loads of that rKernel itself count. Addresses are multiples of 2 bytes.
+    The means are over all addresses, which are multiples of 2 bytes. Only the stores and loads of
+    the rKernel whose result is at an address count.
     """
     options = check_options(target, policy="wavefront", num_veus=None).emulated(traced=True)
     executable = Compilation.of_model(model, options).executable()

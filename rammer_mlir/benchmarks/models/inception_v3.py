@@ -18,9 +18,14 @@ from rammer_mlir.benchmarks.models.scale import Scale
 class InceptionV3:
     """Sizes of an Inception v3.
 
-    ``thinner`` divides all numbers of channels; ``modules_8`` is the number of modules on the 8x8
-    grid. ``pooled_35`` and ``factored_17`` have an element for each module on the 35x35 grid and
-    on the 17x17 grid.
+    Attributes:
+        image: height and width of the image in pixels.
+        thinner: divisor of all numbers of channels.
+        pooled_35: channels of the pooling branch, for each module on the 35x35 grid.
+        factored_17: channels inside the branches of factored 7x7 convolutions, for each module on
+            the 17x17 grid.
+        modules_8: number of modules on the 8x8 grid.
+        classes: number of classes.
     """
 
     image: int

@@ -28,7 +28,13 @@ CONCATENATED = 6
 
 @dataclass(frozen=True)
 class NasNet:
-    """Sizes of a NASNet-A: N normal cells in a stack (``repeats``) and P final channels."""
+    """Sizes of a NASNet-A.
+
+    Attributes:
+        image: height and width of the image in pixels.
+        repeats: number of normal cells in each stack, N in the name N @ P.
+        penultimate: number of channels before the classifier, P in the name N @ P.
+    """
 
     image: int
     repeats: int
@@ -48,7 +54,7 @@ IMAGENET_CLASSES = 1000
 
 
 def build(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build the classifier: ``image`` [N, 3, 32, 32] f32 to ``logits`` [N, 10] f32."""
+    """Build NASNet-A 6 @ 768: ``image`` [N, 3, 32, 32] f32 to ``logits`` [N, 10] f32."""
     size = SIZES[scale]
     filters = size.penultimate // (CONCATENATED * 4)
     g = GraphBuilder("nasnet_a_6_768", seed=6768)
@@ -60,20 +66,20 @@ def build(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def build_large(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build the classifier: ``image`` [N, 3, 331, 331] f32 to ``logits`` [N, 1000] f32."""
+    """Build NASNet-A 6 @ 4032: ``image`` [N, 3, 331, 331] f32 to ``logits`` [N, 1000] f32."""
     return _for_imagenet("nasnet_a_6_4032", 4032, LARGE_SIZES[scale], LARGE_STEM, batch)
 
 
 def build_mobile(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build the classifier: ``image`` [N, 3, 224, 224] f32 to ``logits`` [N, 1000] f32."""
+    """Build NASNet-A 4 @ 1056: ``image`` [N, 3, 224, 224] f32 to ``logits`` [N, 1000] f32."""
     return _for_imagenet("nasnet_a_4_1056", 1056, MOBILE_SIZES[scale], MOBILE_STEM, batch)
 
 
 def _for_imagenet(name: str, seed: int, size: NasNet, stem: int, batch: int) -> onnx.ModelProto:
-    """Build the classifier for the classes of ImageNet, as the graph ``name``.
+    """Build a NASNet-A for the classes of ImageNet; return it as a model named ``name``.
 
-    It has a convolution of stride 2 with ``stem`` channels, two reduction cells, and then the
-    stacks and the classifier of ``_stacks``.
+    The network is a convolution of stride 2 with ``stem`` channels, two reduction cells, and then
+    the stacks and the classifier of ``_stacks``.
     """
     filters = size.penultimate // (CONCATENATED * 4)
     g = GraphBuilder(name, seed)

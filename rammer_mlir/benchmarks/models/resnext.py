@@ -18,7 +18,16 @@ CLASSES = 10
 
 @dataclass(frozen=True)
 class ResNeXt:
-    """Sizes of a ResNeXt: image, channels, blocks of each stage, groups and width of a group."""
+    """Sizes of a ResNeXt.
+
+    Attributes:
+        image: height and width of the image in pixels.
+        stem_channels: channels of the first convolution.
+        blocks: number of blocks in each stage.
+        cardinality: number of groups of the grouped convolutions.
+        group_width: channels of a group in the first stage; the number doubles from stage to stage.
+        output_channels: output channels of the first stage; the number doubles from stage to stage.
+    """
 
     image: int
     stem_channels: int
@@ -42,7 +51,7 @@ IMAGENET_CLASSES = 1000
 
 
 def build(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build the classifier: ``image`` [N, 3, 32, 32] f32 to ``logits`` [N, 10] f32."""
+    """Build ResNeXt-29, 16x64d: ``image`` [N, 3, 32, 32] f32 to ``logits`` [N, 10] f32."""
     size = SIZES[scale]
     g = GraphBuilder("resnext29_16x64d", seed=29)
     x = g.input("image", [batch, 3, size.image, size.image])
@@ -53,7 +62,7 @@ def build(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def build_imagenet(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build the classifier: ``image`` [N, 3, 224, 224] f32 to ``logits`` [N, 1000] f32."""
+    """Build ResNeXt-101, 64x4d: ``image`` [N, 3, 224, 224] f32 to ``logits`` [N, 1000] f32."""
     size = IMAGENET_SIZES[scale]
     g = GraphBuilder("resnext101_64x4d", seed=101)
     x = g.input("image", [batch, 3, size.image, size.image])

@@ -82,7 +82,11 @@ def build_transformer_encoder(batch: int, scale: Scale, *, layers: int = 1) -> o
 
 
 def build_layer_norm_head(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build a classifier: ``x`` [N, 32, 256] f32 to ``log_probabilities`` [N, 1000] f32."""
+    """Build a classifier of sequences with layer normalizations, as on top of a transformer.
+
+    The input is ``x`` [N, 32, 256] f32, whose 32 vectors are averaged; the output is
+    ``log_probabilities`` [N, 1000] f32.
+    """
     length, features, classes = (32, 256, 1000) if scale == "full" else (5, 24, 30)
     g = GraphBuilder("layer_norm_head", seed=4)
     x = g.layer_norm(g.input("x", [batch, length, features]))

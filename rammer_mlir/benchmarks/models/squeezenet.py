@@ -17,8 +17,12 @@ from rammer_mlir.benchmarks.models.scale import Scale
 class SqueezeNet:
     """Sizes of a SqueezeNet.
 
-    ``first`` is the number of channels before the fire modules. ``modules`` has an element for each
-    fire module or pooling.
+    Attributes:
+        image: height and width of the image in pixels.
+        first: number of channels of the first convolution, before the fire modules.
+        modules: for each fire module, the number of channels that it squeezes to; 0 stands for a
+            pooling instead of a fire module.
+        classes: number of classes.
     """
 
     image: int

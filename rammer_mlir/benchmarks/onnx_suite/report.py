@@ -71,9 +71,10 @@ def _group(case: Case) -> str:
 
 
 def counts(results: Sequence[Result]) -> str:
-    """Return a Markdown table that counts, for each kind of test, the results of each kind.
+    """Return a Markdown table of the results: a row for each kind of test, and a row for all tests.
 
-    The kinds of results are passed, refused, wrong and fault.
+    A row has the numbers of tests that passed, were refused, gave wrong outputs, or had a fault
+    with our compiler, and the number of tests that passed with ONNX Runtime.
     """
     rows = [["tests", "all", "passed", "refused", "wrong", "fault", "ONNX Runtime passed"]]
     groups = dict.fromkeys(result.group for result in results)

@@ -43,7 +43,7 @@ class Study(Generic[_Case]):
         measure: returns the record of a case. The function must be importable, because it is called
             in other processes.
         cases: all cases, at full size.
-        quick: small cases, which tests measure again.
+        quick: small cases, which tests measure again to compare them with the stored records.
         is_timed: whether records have times measured on this machine; otherwise records are the
             same on every machine.
     """

@@ -65,10 +65,11 @@ class CaseResult:
         threads: the number of threads.
         latencies: median and quartiles of the latency in seconds, by the contender's name. It is
             empty if a contender fails while it is timed.
-        compared: typical seconds by the contender's name, to compare contenders: changes of the
-            machine's speed between rounds cancel, see ``paired_medians``.
-        worst: the largest error of our outputs against those of ONNX Runtime, divided by the
-            tolerance; 0 if one of the two cannot run the case.
+        compared: typical latency in seconds by the contender's name, for comparisons between
+            contenders: changes of the machine's speed during the measurement cancel, see
+            ``paired_medians``.
+        worst: the largest error of this compiler's outputs against those of ONNX Runtime, divided
+            by the tolerance; 0 if one of the two cannot run the case.
         missing: the error messages of contenders that failed.
     """
 
@@ -81,10 +82,10 @@ class CaseResult:
 
     @property
     def ratio(self) -> float | None:
-        """The lowest latency of the other contenders, divided by ours; medians over the rounds.
+        """The lowest latency of the other contenders, divided by this compiler's latency.
 
-        Above 1, our latency is the lowest. The ratio is None if we have no latency, or no other
-        contender has one.
+        Above 1, this compiler has the lowest latency. The latencies are those in ``compared``. The
+        ratio is None if this compiler has no latency, or no other contender has one.
         """
         others = [seconds for name, seconds in self.compared.items() if name != OURS]
         ours = self.compared.get(OURS)
@@ -229,7 +230,7 @@ def _measure(
 def ratios(results: Iterable[CaseResult]) -> list[float]:
     """Return the latency ratios of the cases in ascending order.
 
-    Above 1, our latency is the lowest; see ``CaseResult.ratio``. Cases without a ratio are left
-    out.
+    Above 1, this compiler has the lowest latency; see ``CaseResult.ratio``. Cases without a ratio
+    are left out.
     """
     return sorted(ratio for result in results if (ratio := result.ratio) is not None)

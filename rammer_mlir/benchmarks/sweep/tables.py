@@ -24,8 +24,8 @@ RATIOS = (
 def floor(result: CaseResult, roofline: Roofline) -> float:
     """Return a lower bound of the seconds of a case, from the processor's peak rates.
 
-    The bound is the largest of three times: of the arithmetic, of moving the data once, and of a
-    launch.
+    The bound is the largest of three times: to compute all operations, to move all data once, and
+    to launch a program.
     """
     case = result.case
     memory = case.num_bytes / roofline.bandwidth(case.num_bytes)
@@ -37,6 +37,7 @@ def text(results: Sequence[CaseResult], rooflines: Iterable[Roofline]) -> list[s
 
     The paragraphs have the table of latency ratios by family, the table of the worst cases, the
     list of the cases with wrong results, and the list of the contenders without a latency.
+    ``rooflines`` has the processor's peak rates, for lower bounds of the times.
     """
     limits = {roofline.threads: roofline for roofline in rooflines}
     parts = [RATIOS, summary_table(results, limits), "The worst cases", worst_table(results)]
@@ -55,9 +56,10 @@ def _name(result: CaseResult) -> str:
 def summary_table(results: Sequence[CaseResult], limits: dict[int, Roofline]) -> str:
     """Return a Markdown table of latency ratios, with a row per family and number of threads.
 
-    A row has the mean and quantiles of ``CaseResult.ratio``. It also has the median, over the
-    cases, of a lower bound of the time divided by our time. The first rows are for all families.
-    ``limits`` has the peak rates for the lower bound, keyed by the number of threads.
+    A row has the mean and quantiles of ``CaseResult.ratio``. Its last column has the median, over
+    the cases, of a lower bound of the time divided by this compiler's time. The first rows are for
+    all families together. ``limits`` has the peak rates for the lower bound, keyed by the number of
+    threads.
     """
     heading = ["family", "threads", "cases", "mean", "1 %", "10 %", "median", "90 %", "below 0.7",
                "worst", "floor reached"]  # fmt: skip

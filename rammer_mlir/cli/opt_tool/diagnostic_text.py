@@ -57,12 +57,12 @@ class DiagnosticPrinter:
                 print(self._text(diagnostic, self._is_colored(stream)), file=stream)
 
     def named(self, place: Place) -> Place:
-        """Return ``place`` with the name of the input if its file name is ``UNNAMED``.
+        """Return ``place`` with the input's name in place of the file name ``UNNAMED``.
 
-        ``UNNAMED`` is the file name of locations in text that MLIR parsed from memory. If the input
-        is in the readable form of the rtask dialect, this text is the input converted to MLIR's
-        generic form, with the same lines but other columns. A column beyond the end of the input's
-        line becomes 0.
+        A place with any other file name is returned unchanged. ``UNNAMED`` is the file name of
+        locations in text that MLIR parsed from memory. If the input is in the readable form of the
+        rtask dialect, this text is the input converted to MLIR's generic form, with the same lines
+        but other columns. A column beyond the end of the input's line becomes 0.
         """
         if place.file != UNNAMED:
             return place

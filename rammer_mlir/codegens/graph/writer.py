@@ -17,7 +17,10 @@ class GraphWriter:
         self._constants: dict[tuple[object, ...], GraphConstant] = {}
 
     def node(self, op: str, inputs: Sequence[str], out: str = "", **attributes: Value) -> str:
-        """Append operator ``op``; return its result's name, ``out`` or a generated name."""
+        """Append operator ``op`` on the tensors ``inputs``; return the name of its result.
+
+        The result is named ``out``, or gets a generated name if ``out`` is empty.
+        """
         name = out or f"t{len(self._nodes)}"
         self._nodes.append(GraphNode(op, tuple(inputs), (name,), attributes))
         return name
@@ -36,7 +39,10 @@ class GraphWriter:
         return found.name
 
     def number(self, value: float, element_type: str = "f32") -> str:
-        """Return the name of the scalar constant ``value``; add it if the graph lacks it."""
+        """Return the name of a scalar constant of the graph, which is added if the graph lacks it.
+
+        ``value`` is the constant's value, and ``element_type`` its type.
+        """
         name = f"c{len(self._constants)}"
         values = (float(value),) if element_type[0] == "f" else (int(value),)
         return self._constants.setdefault(

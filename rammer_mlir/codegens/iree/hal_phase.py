@@ -1,4 +1,7 @@
-"""Finds the only dispatch of a region in the MLIR text of IREE's ``hal`` phase."""
+"""Finds the only dispatch of a region in the MLIR text of IREE's ``hal`` phase.
+
+A dispatch is IREE's launch of a grid of workgroups that execute one function.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ _OTHERS = re.compile(
 
 
 def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
-    """Return the call of a program's only dispatch, with constant sizes; None for other programs.
+    """Return the call of the dispatch function in a program with a single dispatch.
+
+    Return None if the program has other commands for the device, or sizes that are not constant.
 
     Args:
         text: MLIR text of IREE's ``hal`` phase.

@@ -1,4 +1,7 @@
-"""Decides which operations, given by their readings, IREE compiles to a single dispatch."""
+"""Decides which operations, given by their readings, IREE compiles to a single dispatch.
+
+A dispatch is IREE's launch of a grid of workgroups that execute one function.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ Measured on one vEU on a Zen 4 core, in f32 and layout NCHW.
 
 
 def is_supported(reading: Reading) -> bool:
-    """Whether IREE compiles an operation to efficient code that computes in its operands' types."""
+    """Whether IREE compiles an operation to efficient code without converting its operands.
+
+    IREE must compute in the element types of the operands and of the result.
+    """
     operands = (*reading.inputs, reading.output)
     is_known = reading.kind in _MAIN or reading.kind in _ELEMENTWISE
     return is_known and all(operand.element_type in ELEMENT_TYPES for operand in operands)

@@ -229,10 +229,10 @@ def _table_and_needs(
 
 
 def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
-    """Return, by buffer index, the box of rTask ``d0`` in each buffer that is split over rTasks.
+    """Return, by buffer index, the box of an rTask in each buffer that is split over rTasks.
 
-    Buffers are the inputs, then the outputs. Return None if an rTask's part of a buffer is not a
-    box.
+    The offsets of a box are affine expressions of the rTask's index ``d0``. Buffers are the inputs,
+    then the outputs. Return None if an rTask's part of a buffer is not a box.
     """
     kinds = [ir.ShapedType(kind) for kind in (*region.inputs, *region.outputs)]
     found = {number: _piece(kinds[number].shape, table.parts) for number in table.split_buffers()}
@@ -241,10 +241,10 @@ def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
 
 
 def _piece(shape: Sequence[int], parts: int) -> Box | None:
-    """Return the box of rTask ``d0`` in a row-major buffer of a shape.
+    """Return the box of an rTask in a row-major buffer of the given shape.
 
-    The buffer is split into ``parts`` equal, contiguous parts, one for each rTask. Return None if
-    such a part is not a box.
+    The buffer is split into ``parts`` equal, contiguous parts, one for each rTask. The offsets of
+    the box are affine expressions of the rTask's index ``d0``. Return None if a part is not a box.
     """
     box: list[tuple[int | str, int]] = []
     index, left = "d0", parts

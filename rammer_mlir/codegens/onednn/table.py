@@ -87,7 +87,10 @@ def _node_words(node: Node) -> list[int]:
 
 
 def _operand(node: Node, place: int, operand: Operand) -> list[int]:
-    """Return operand ``place`` of a primitive as integers of the C code's ``struct operand``."""
+    """Return an operand of a primitive as integers of the C code's ``struct operand``.
+
+    ``place`` is the index of ``operand`` among the operands of the primitive ``node``.
+    """
     name = _NAMES[operand.role] + (place - 1 if operand.role == Role.PART else 0)
     is_second = operand.role == Role.WEIGHTS and node.kind > Kind.MATMUL
     return [_SECOND if is_second else name, operand.value, operand.layout]

@@ -86,7 +86,10 @@ def table_of(region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({}
 
 
 def is_expressible(readings: Sequence[Reading]) -> bool:
-    """Whether a chain of operations, each on the result of the previous, is a single primitive."""
+    """Whether a library can compute a chain of operations as a single primitive.
+
+    Each operation of the chain reads the result of the previous operation.
+    """
     # Uniform constants are no inputs of a region: the code contains their number.
     operands = [o for r in readings for o in (*r.inputs, r.output)]
     tensors = [o.value for o in operands if uniform_of(o) is None]
@@ -156,10 +159,10 @@ class _Builder:
         return Operand(Role.RESULT, self.values.write(self.operation.outputs[0], view), layout)
 
     def _with_steps(self, node: Node, readings: Sequence[Reading]) -> Node:
-        """Return ``node`` with the element-wise functions that follow it fused into it.
+        """Return ``node`` extended by the element-wise functions of its result, in order.
 
-        Each function becomes a bias or a post operation. ``readings`` has the reading of the node,
-        then the readings of the functions, in order.
+        Each function becomes a bias or a post operation of the node. ``readings`` has the reading
+        of the node, then the readings of the functions.
 
         Raises NotExpressibleError for more than ``MOST_POSTS`` post operations.
         """

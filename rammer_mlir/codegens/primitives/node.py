@@ -195,9 +195,9 @@ class Table:
         return buffers - whole if self.parts > 1 else set()
 
     def _is_piece(self, number: int) -> bool:
-        """Whether a range along the first dimension of the value ``number`` is contiguous.
+        """Whether each range of indices along a value's first dimension is contiguous in memory.
 
-        ``number`` is the index of the value; contiguous means without gaps in memory.
+        ``number`` is the index of the value.
         """
         view = self.values[number].view
         return view.strides[0] * view.dims[0] == prod(view.dims)

@@ -1,1 +1,1 @@
-"""Contains a ``Backend`` for each target; no other module knows the target's name and tools."""
+"""Contains a ``Backend`` for each target; the names and tools of targets occur nowhere else."""

@@ -68,7 +68,10 @@ class CpuBackend(Backend):
 
     @property
     def default_veus(self) -> int:
-        """A vEU for each whole core that CPU affinity and CPU quota allow this process to use."""
+        """Count of vEUs if the user gives none: the count of whole cores that this process may use.
+
+        CPU affinity and CPU quota limit this count, which is at least 1.
+        """
         return usable_cores()
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:

@@ -73,7 +73,7 @@ class GpuBackend(Backend):
             )
 
     def load(self, code: Code, device: int = 0) -> GpuExecutable:
-        """Return the executable; its first run opens the driver."""
+        """Return the executable for the GPU of index ``device``; its first run opens the driver."""
         image = code.image
         assert isinstance(image, GpuImage)
         driver = partial(open_driver, image.target, check_device(device))

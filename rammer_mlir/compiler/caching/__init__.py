@@ -1,1 +1,1 @@
-"""Implements the compile cache: a single file with entries by level and key."""
+"""Implements the compile cache: a single file, in which each entry has a cache level and a key."""

@@ -132,10 +132,11 @@ class ProgramLookup:
             self._keep_preparation()
 
     def _timed(self, found: Executable | None) -> Executable | None:
-        """Add the seconds that passed before the lookup to the statistics of the program ``found``.
+        """Add the seconds of the preparation to the statistics of the program ``found``.
 
         They are the seconds since this object was created, minus the seconds that the statistics
-        already contain. Return ``found``, which is None if the program is not in the cache.
+        contain already, such as those of the look-up in the cache. Return ``found``, which is None
+        if the program is not in the cache.
         """
         if found is not None:
             spent = found.stats["seconds"]

@@ -311,16 +311,18 @@ def _find_counter(address: Word, site: Word, insert: Word) -> Word:
 
 
 def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
-    """Emit, for an atomic write to a counter, a store of the clocks that the running lane knows.
+    """Emit the update of a counter's stored clocks at an atomic write by the running lane.
+
+    At a release, the clocks that the lane knows are stored for the counter. A write is a release
+    if it has release order, or if the lane has executed a release fence since its last barrier.
+    At any other write, a store erases the stored clocks, and a read-modify-write keeps them.
 
     Args:
         address: the counter's address.
         site: the operation's site index.
         joins: 1 for a read-modify-write, which joins the lane's clocks with the stored clocks; 0
             for a store, which replaces the stored clocks.
-        ordered: 1 for a write with release order, 0 for a relaxed write. A relaxed write counts as
-            a release if the lane has executed a release fence. Else 0, the clock that covers no
-            access, takes the place of each of the lane's clocks.
+        ordered: 1 for a write with release order, 0 for a relaxed write.
     """
     lane = current()
     clocks = _known_row(World.SYNC_CLOCKS, call("emulator_sync", address, site, 1) - 1)

@@ -264,7 +264,7 @@ PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
 def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
     """Replace an operation of a GPU dialect by operations that call the emulator's runtime.
 
-    A cast of memory spaces is replaced by its operand. All other operations are unchanged.
+    A cast of memory spaces is replaced by its operand. Operations of other dialects are unchanged.
     ``sites`` assigns a site index to an operation that can fault, for fault messages. ``number``
     distinguishes operations with the same name and location.
 
@@ -290,7 +290,7 @@ def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
         elif name == "gpu.subgroup_reduce":
             _replace(operation, [_subgroup_reduce(operation, sites.add(operation, number))])
         elif name in matrix_units.OPERATIONS:
-            _replace(operation, [_matrix_operation(operation, sites.add(operation))])
+            _replace(operation, [_matrix_operation(operation, sites.add(operation, number))])
         elif name in wave_products.OPERATIONS:
             exchange = _from_lane(sites.add(operation, number), wave_products.LANES)
             _replace(operation, [wave_products.multiply_and_add(operation, exchange)])

@@ -66,7 +66,8 @@ def mma(operation: ir.Operation, exchange: Exchange) -> ir.Value:
 def _rows_of_a(a: ir.Value, row: ir.Value, exchange: Exchange) -> list[list[ir.Value]]:
     """Emit and return the elements of rows ``row`` and ``row + 8`` of A as f32.
 
-    The result has two lists, one for each row, in the order of k.
+    The result has two lists, one for each row, in the order of k. ``a`` is the running lane's
+    fragment of A, and ``exchange`` emits the read of another lane's fragment.
     """
     words = [_packed(a, 0), _packed(a, 2)]
     found: list[list[list[ir.Value]]] = [[], []]
@@ -81,7 +82,11 @@ def _rows_of_a(a: ir.Value, row: ir.Value, exchange: Exchange) -> list[list[ir.V
 
 
 def _column_of_b(b: ir.Value, pair: ir.Value, n: int, exchange: Exchange) -> list[ir.Value]:
-    """Emit and return column ``2 * pair + n`` of B as f32, in the order of k; ``n`` is 0 or 1."""
+    """Emit and return column ``2 * pair + n`` of B as f32, in the order of k; ``n`` is 0 or 1.
+
+    ``b`` is the running lane's fragment of B, and ``exchange`` emits the read of another lane's
+    fragment.
+    """
     word = _packed(b, 0)
     column = arith.addi(arith.muli(pair, constant_word(2)), constant_word(n))
     low: list[ir.Value] = []

@@ -219,7 +219,10 @@ def _poll(address: Word, site: Word) -> None:
 
 
 def _offer(address: Word, site: Word) -> None:
-    """Emit a yield after an atomic write, so that polling lanes run before the next write."""
+    """Emit a yield after an atomic write, so that polling lanes run before the next write.
+
+    ``address`` is the written address, and ``site`` the operation's site index.
+    """
     perform("emulator_wait", address, site)
     current()[Lane.POLL_ADDRESS] = 0
 
@@ -373,5 +376,5 @@ def emit_scheduler(fibers: FiberCode) -> None:
 
 
 def emit_unchecked() -> None:
-    """Emit an empty function ``emulator_meet``, for kernels without checks; see ``_nothing``."""
+    """Emit an empty function ``emulator_meet``, which barriers call, for kernels without checks."""
     define("emulator_meet", 2, _nothing)

@@ -54,7 +54,11 @@ def multiply_and_add(operation: ir.Operation, exchange: Exchange) -> ir.Value:
 def _line(
     fragment: ir.Value, line: ir.Value, element: ir.Type, exchange: Exchange
 ) -> list[ir.Value]:
-    """Emit and return row ``line`` of A or column ``line`` of B as f32, in the order of k."""
+    """Emit and return row ``line`` of A or column ``line`` of B as f32, in the order of k.
+
+    ``fragment`` has the running lane's elements of A or B, of type ``element``; ``exchange`` emits
+    the read of another lane's elements.
+    """
     word = llvm.bitcast(i64(), fragment)
     found: list[ir.Value] = []
     for part in range(LANES // _LINES):

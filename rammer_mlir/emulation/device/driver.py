@@ -205,7 +205,7 @@ class EmulatedDriver:
         return stream
 
     def order(self, before: object, after: object) -> None:
-        """Check that neither or both streams are captured; there is nothing to wait for.
+        """Make the stream ``after`` wait for the stream ``before``, which needs no action here.
 
         Work of a stream that is not captured is complete when the call that queues it returns.
 

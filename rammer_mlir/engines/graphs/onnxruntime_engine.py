@@ -48,7 +48,7 @@ class OnnxRuntimeEngine:
     )
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Create a session for a module's graph, and return the entry that runs the session.
+        """Create a session for a module's graph; return the ``OpenEntry`` that runs the session.
 
         Raises:
             TargetError: if ONNX Runtime refuses the graph.

@@ -190,7 +190,8 @@ class Request:
     def bind(self, operand: GraphTensor, is_output: bool) -> Bound:
         """Return the C calls that make the buffer of an input or output a tensor of the request.
 
-        If a buffer of at most ``_MOST_COPIED`` bytes gets a new address, later runs copy it.
+        If the address of a buffer of at most ``_MOST_COPIED`` bytes changes, later runs do not bind
+        the new address: they copy the content between the buffer and memory of the call list.
         """
         port = self._port(operand.name, is_output)
         tensor = ctypes.c_uint64()

@@ -29,12 +29,15 @@ Reference = tuple[object, ...]
 class CanonicalGraph:
     """The canonical form of a model, and the names that the form replaces by numbers.
 
+    The form numbers the nodes that the outputs depend on; for a loaded model, it numbers all nodes.
+
     Attributes:
         sections: the sections of the form, serialized, by the keys ``opsets``, ``inputs``,
             ``weights`` (types and shapes), ``operations`` and ``outputs``; of a loaded model also
             ``functions`` and ``declared`` (types of outputs).
-        weights: names of the weights that the outputs depend on, by the form's weight numbers.
-        nodes: names of the nodes that the outputs depend on, by the form's node numbers.
+        weights: names of the weights that the numbered nodes read or that are outputs; the index of
+            a name is the weight's number in the form.
+        nodes: names of the numbered nodes; the index of a name is the node's number in the form.
         results: names of the results of ``nodes``.
         literals: names of the constants that the form contains by value, one name for each use.
         interface: names of inputs, then of outputs.
@@ -134,9 +137,10 @@ class _Numbering:
         return CanonicalGraph(written, tuple(self._weights), nodes, results, literals, interface)
 
     def _number(self, name: str) -> None:
-        """Assign a number to the node that computes ``name``, if any.
+        """Assign a canonical number to the node that computes the value ``name``.
 
-        The nodes on which this node depends get their numbers first.
+        The nodes on which this node depends get their numbers first. Nothing is numbered if no node
+        computes the value, as for inputs and constants.
         """
         if name in self._producers:
             self._number_node(self._producers[name][0])

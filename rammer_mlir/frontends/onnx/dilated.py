@@ -211,11 +211,13 @@ class _Dilated:
     ) -> None:
         """Emit a convolution for each combination of segments, and concatenate the results.
 
-        The function calls itself for each dimension. The first dimensions have a chosen segment.
+        A segment is a range of results along a dimension, with the taps that they need. The
+        function calls itself once for each segment of the next dimension, until every dimension has
+        a chosen segment.
 
         Args:
-            option: the candidate segments of each remaining dimension.
-            chosen: the chosen segment of each of the first dimensions.
+            option: the segments of each remaining dimension, all of which are computed.
+            chosen: the chosen segment of each of the dimensions before the remaining dimensions.
             result: name of the concatenation.
         """
         if not option:
@@ -231,9 +233,10 @@ class _Dilated:
         self._write.named("Concat", parts, [result], axis=axis)
 
     def _part(self, chosen: Sequence[Segment], result: str) -> None:
-        """Emit the convolution for one segment per dimension; name its output ``result``.
+        """Emit the convolution that computes the results of a combination of segments.
 
-        ``chosen`` has the segments.
+        ``chosen`` has a segment for each dimension; ``result`` is the name of the convolution's
+        output.
         """
         image, lows, highs = self._node.input[0], list[int](), list[int]()
         for number, (axis, segment) in enumerate(zip(self._axes, chosen, strict=True)):

@@ -117,7 +117,7 @@ def read_external(tensor: onnx.TensorProto, model: str, folders: Folders) -> byt
     """Return a tensor's data from its file.
 
     Args:
-        tensor: not modified.
+        tensor: a tensor whose data is in an external file; not modified.
         model: name of the model in messages.
         folders: folders that may contain the file.
 
@@ -146,7 +146,7 @@ def take_external(tensor: onnx.TensorProto, model: str, folders: Folders) -> Non
     """Copy a tensor's external data into the tensor, in place, and drop its reference to the file.
 
     Args:
-        tensor: modified in place.
+        tensor: a tensor whose data is in an external file; modified in place.
         model: name of the model in messages.
         folders: folders that may contain the file.
 

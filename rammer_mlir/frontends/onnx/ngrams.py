@@ -66,8 +66,8 @@ def _counted(
 ) -> str:
     """Emit the number of occurrences of each n-gram in each row of ``x``; return the result's name.
 
-    In an occurrence, consecutive items of the n-gram have the same distance in ``x``, of 1 to
-    ``max_skip_count`` + 1.
+    An occurrence may skip items of ``x``: the distance in ``x`` between consecutive items of the
+    n-gram is the same for all of them, and is at most ``max_skip_count`` + 1.
 
     Args:
         given: the node's attributes, by name.

@@ -72,7 +72,8 @@ class Folded:
     Attributes:
         model: the folded model; all operators are supported by the compiler or the host.
         declared: types that the original model declares for its values.
-        warned: ``Model.warned`` of the original model.
+        warned: names of values about whose declared shape a warning was issued; the same set as
+            ``Model.warned`` of the original model.
     """
 
     model: Model

@@ -58,9 +58,10 @@ def decompose_transposed(model: Model) -> bool:
 
 @dataclass(frozen=True)
 class _Phase:
-    """The taps of one phase of a ConvTranspose along a dimension.
+    """The taps of a ConvTranspose that one phase of its outputs reads, along a dimension.
 
-    Phase ``p`` has the outputs ``p``, ``p + stride``, ``p + 2 * stride``, ...
+    A phase has the outputs with equal index modulo the stride: phase ``p`` has the outputs ``p``,
+    ``p + stride``, ``p + 2 * stride``, ...
 
     Attributes:
         start: index of the phase's first tap in the flipped kernel.
@@ -88,8 +89,9 @@ Phases = Sequence[Sequence[_Phase | None]]
 def _combinations(phases: Phases) -> Iterator[tuple[tuple[int, ...], list[_Phase | None]]]:
     """Yield all combinations of phases, with one phase for each spatial dimension.
 
-    A combination is a pair of sequences with an element per dimension: the index of the phase, and
-    the taps of the phase (None for no taps).
+    A phase has the outputs with equal index modulo the stride. A combination is a pair of sequences
+    with an element per dimension: the index of the phase, and the taps that the phase reads (None
+    for no taps).
     """
     for number in product(*(range(len(line)) for line in phases)):
         yield number, [line[n] for line, n in zip(phases, number, strict=True)]
@@ -147,8 +149,8 @@ class _Transposed:
     def num_parts(self) -> int:
         """Estimate of the number of new nodes.
 
-        Each phase needs one node. If all taps are multiplied at once (``_suits_products``), each
-        tap needs two more.
+        Each phase (the outputs with equal index modulo the stride) needs one node. If all taps are
+        multiplied at once (``_suits_products``), each tap needs two more.
         """
         return prod(self._strides) + (2 * prod(self._w[2:]) if self._suits_products else 0)
 
@@ -175,11 +177,12 @@ class _Transposed:
 
     @property
     def _suits_products(self) -> bool:
-        """Whether all taps are multiplied at once, instead of those of each phase.
+        """Whether all taps are multiplied at once, in place of a convolution for each phase.
 
-        Products are stored and added, which takes longer than it saves unless many input channels
-        are summed. Elements of 16 bits are excluded: each product would be rounded before the
-        addition. The numbers are from measurements on a processor with AVX2.
+        A phase has the outputs with equal index modulo the stride. Products are stored and added,
+        which takes longer than it saves unless many input channels are summed. Elements of 16 bits
+        are excluded: each product would be rounded before the addition. The numbers are from
+        measurements on a processor with AVX2.
         """
         taps, (channels, features) = prod(self._w[2:]), self._w[:2]
         inputs, outputs = prod(self._x[2:]), prod(self._out[2:])
@@ -201,8 +204,10 @@ class _Transposed:
     ) -> dict[tuple[int, ...], str]:
         """Emit a convolution for each phase; return the name of each phase's outputs.
 
+        A phase has the outputs with equal index modulo the stride, along each spatial dimension.
+
         Args:
-            phases: the taps of each phase of each spatial dimension.
+            phases: the taps that each phase reads, for each spatial dimension.
             low: widths of the padding before the inputs that the phases read.
             high: widths of the padding after the inputs that the phases read.
         """
@@ -218,8 +223,8 @@ class _Transposed:
     ) -> dict[tuple[int, ...], str]:
         """Emit the products of the inputs with every tap, and the sum of each phase's products.
 
-        Returns the names of the sums, by the phase's index along each dimension. The arguments are
-        those of ``_convolutions``.
+        A phase has the outputs with equal index modulo the stride. Returns the names of the sums,
+        by the phase's index along each dimension. The arguments are those of ``_convolutions``.
         """
         write, rank = self._write, self._rank
         (channels, features, *kernel), space = self._w, self._x[2:]
@@ -238,10 +243,13 @@ class _Transposed:
     def _sum(self, products: str, low: Sequence[int], phases: Sequence[_Phase | None]) -> str:
         """Emit the outputs of one phase, [N, M, *counts], including the bias; return their name.
 
+        A phase has the outputs with equal index modulo the stride. ``counts`` are the phase's
+        counts of outputs along the spatial dimensions.
+
         Args:
-            products: name of the padded products, [N, *taps, M, *space].
+            products: name of the padded products of the inputs and all taps, [N, *taps, M, *space].
             low: widths of the padding before the products of each spatial dimension.
-            phases: the taps of the phase along each spatial dimension; None if there are no taps.
+            phases: the taps that the phase reads along each spatial dimension; None for no taps.
         """
         used = [phase for phase in phases if phase is not None]
         if len(used) < len(phases):
@@ -333,14 +341,15 @@ class _Transposed:
     ) -> str:
         """Emit the outputs of one phase, including the bias; return their name.
 
-        The outputs are ``[N, M, *counts]``: batch, output channels, and the phase's count of
-        outputs along each spatial dimension.
+        A phase has the outputs with equal index modulo the stride. The emitted value is ``[N, M,
+        *counts]``: batch, output channels, and the phase's count of outputs along each spatial
+        dimension.
 
         Args:
             padded: name of the padded input.
             kernel: name of the flipped kernel.
             low: widths of the padding before the input.
-            phases: the taps of the phase along each spatial dimension; None if there are no taps.
+            phases: the taps that the phase reads along each spatial dimension; None for no taps.
         """
         used = [phase for phase in phases if phase is not None]
         if len(used) < len(phases):
@@ -360,10 +369,10 @@ class _Transposed:
         )
 
     def _without_taps(self, space: Sequence[int]) -> str:
-        """Emit the outputs of a phase without taps of the kernel; return their name.
+        """Emit the outputs of a phase that reads no taps of the kernel; return their name.
 
-        The outputs equal the bias, or 0 without a bias. ``space`` has the spatial extents of the
-        outputs.
+        A phase has the outputs with equal index modulo the stride. The outputs equal the bias, or 0
+        without a bias. ``space`` has the spatial extents of the outputs.
         """
         write = self._write
         bias = self._bias or write.constant(np.zeros(self._out[1], self._dtype))
@@ -378,8 +387,8 @@ class _Transposed:
     def _interleave(self, results: dict[tuple[int, ...], str]) -> str:
         """Emit the interleaved results of all phases; return their name.
 
-        ``results`` has the name of each phase's outputs. The key of a phase is a tuple with its
-        index along each spatial dimension.
+        A phase has the outputs with equal index modulo the stride. ``results`` has the name of each
+        phase's outputs. The key of a phase is a tuple with its index along each spatial dimension.
         """
         write = self._write
         if len(results) == 1:

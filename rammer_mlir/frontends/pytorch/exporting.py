@@ -96,9 +96,10 @@ def _without_aliases(arguments: Any) -> Any:
 
 
 def _mutates(program: Any) -> bool:
-    """Return whether an operation of a program may mutate an operand, or a value is updated.
+    """Return whether a program may mutate a value, such as an input or a buffer.
 
-    The program's signature lists updated values, such as buffers, as additional outputs.
+    This is so if an operation may write to an operand, or if the program's signature lists updated
+    values as additional outputs.
     """
     kinds = pytorch().export.graph_signature.OutputKind
     if any(s.kind is not kinds.USER_OUTPUT for s in program.graph_signature.output_specs):

@@ -338,7 +338,7 @@ class VendorDriver(ABC):
         self._do(self._names.begin_capture, stream, self._capture_mode())
 
     def end_capture(self, stream: object) -> object:
-        """Return the captured work as an executable graph."""
+        """End the capture of a stream's work; return the captured work as an executable graph."""
         graph = self._do(self._names.end_capture, stream)
         return self._do(self._names.instantiate, graph, 0)
 

@@ -138,9 +138,10 @@ class _Veus:
 def place(table: TaskTable, device: Device, priority: Sequence[float]) -> Placement:
     """Return a placement of all rTasks by list scheduling.
 
-    The ready rTask with the highest priority is placed next, on the vEU where it ends first. The
-    rTask starts when the vEU is free. If the rTask reads from an rTask on another vEU, a barrier
-    comes before the rTask, unless an earlier barrier on the same vEU has waited for this result.
+    The ready rTask with the highest priority is placed next, on its home if it has one, else on the
+    vEU where the rTask ends first. An rTask starts when its vEU is free and all rTasks that it
+    reads from have ended. If an rTask reads from an rTask on another vEU, a barrier comes before
+    the reader, unless an earlier barrier on the reader's vEU has waited for this result.
     ``priority`` has the priority of each rTask of ``table``.
     """
     veus = _Veus(table, device)

@@ -132,8 +132,8 @@ class PlacementModel:
 
         The values of a vEU's variables form a load: a tuple of rTask counts, one for each
         rOperator. The solver may choose only loads that a vEU can complete within the length of the
-        starting plan. Add no variables and return an empty list if more than ``_MOST_LOADS`` such
-        loads exist, or more than ``_MOST_RANKS`` loads without regard to the length.
+        starting plan. If there are more than ``_MOST_LOADS`` such loads, or more than
+        ``_MOST_RANKS`` tuples of counts at all, add no variables and return an empty list.
         """
         groups = [
             Group(

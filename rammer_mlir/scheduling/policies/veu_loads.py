@@ -1,8 +1,9 @@
 """Lists the loads that a vEU can complete within a time limit, for a solver.
 
 A load is a tuple of rTask counts, one for each rOperator. All rTasks of an rOperator take the same
-time, so only their count on a vEU decides whether they can be completed. With the list of possible
-loads, the solver does not have to refute each infeasible subset of rTasks separately.
+time, so whether a vEU can complete a set of rTasks in time depends only on their counts. With the
+list of possible loads, the solver does not have to refute each infeasible subset of rTasks
+separately.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ class Group:
 
 
 def possible_loads(groups: Sequence[Group], limit: int, most: int) -> list[tuple[int, ...]] | None:
-    """Return all possible loads of a vEU: tuples with a count of rTasks for each group.
+    """Return all loads that a vEU may be able to complete by the time ``limit``.
+
+    A load is a tuple with a count of rTasks for each group. A load is left out if a lower bound on
+    its time exceeds ``limit``.
 
     Args:
         groups: the rTasks of each rOperator.

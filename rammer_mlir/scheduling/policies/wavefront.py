@@ -109,9 +109,9 @@ def waves(context: Context) -> Sequence[Wave]:
     """Return the waves: operators of equal depth in the graph, each wave in the graph's order.
 
     An operator without producers, such as an operator that writes padding or projects the input of
-    a later time step, could run in the first wave. But it would occupy its buffer for long and
-    delay other operators. Therefore it belongs to the wave just before the wave of its first
-    reader.
+    a later time step, could run in the first wave. But its result would then occupy memory for
+    long, and it would delay other operators. Therefore an operator without producers belongs to the
+    wave just before the wave of its first reader.
     """
     operators = range(len(context.graph.operators))
     producers = [context.dependencies.producers(number) for number in operators]
@@ -149,6 +149,7 @@ def schedule_wave(
     The operators get their fastest rKernels if the rTasks of all these rKernels are fewer than the
     vEUs. Otherwise they get their most efficient rKernels if the program is then predicted to be
     faster (``SelectRKernels``). An operator with a home always gets its most efficient rKernel.
+    ``readiness`` is the option of this name of the policy ``Wavefront``.
     """
     operators, device = context.graph.operators, context.device
     thrifty = [most_efficient(operators[number], device) for number in wave]

@@ -103,7 +103,7 @@ def encoded(graph: RandomGraph) -> None:
 
 
 def extreme_places(graph: RandomGraph) -> None:
-    """Add ArgMax or ArgMin of numbers without rounding errors."""
+    """Add ArgMax or ArgMin of numbers without rounding errors, so that the result is certain."""
     x = graph.tensor((1, 2, 3, 4), "ffi", exact=True)
     extra: dict[str, Any] = (
         {"select_last_index": 1} if graph.opset >= 12 and graph.random.random() < 0.3 else {}
@@ -114,7 +114,7 @@ def extreme_places(graph: RandomGraph) -> None:
 
 
 def top(graph: RandomGraph) -> None:
-    """Add TopK of numbers without rounding errors."""
+    """Add TopK of numbers that have no rounding errors, so that their order is certain."""
     x = graph.tensor((1, 2, 3), "ffi", exact=True)
     axis = axis_of(graph, len(x.shape))
     k = graph.random.randrange(min(x.shape[axis], 8) + 1)

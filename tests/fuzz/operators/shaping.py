@@ -20,7 +20,10 @@ ANY = "fffib"
 
 def axes_as(graph: RandomGraph, x: Value, axes: Sequence[int], name: str, since: int = 13,
             **attributes: Any) -> list[Value]:  # fmt: skip
-    """Add a node with axes: an attribute before opset ``since``, an input from then on."""
+    """Add the operator ``name`` on ``x`` with ``axes``; return the node's results.
+
+    The axes are an attribute before opset ``since``, and an input from that opset on.
+    """
     if graph.opset < since:
         return graph.node(name, [x], axes=list(axes), **attributes)
     return graph.node(name, [x, graph.integers(axes)], **attributes)

@@ -122,8 +122,11 @@ def _image(graph: RandomGraph, rank: int) -> Value:
     return graph.input((graph.random.choice((1, 1, 2)), channels, *sizes), "float32")
 
 
-def _window(graph: RandomGraph, x: Value, kernel: list[int]) -> dict[str, Any]:
-    """Return random strides, dilations and padding, as attributes of a convolution or pooling."""
+def _window(graph: RandomGraph, kernel: list[int]) -> dict[str, Any]:
+    """Return random strides, dilations and padding, as attributes of a convolution or pooling.
+
+    They are for windows of the size ``kernel``.
+    """
     rank, found = len(kernel), dict[str, Any]()
     if graph.random.random() < 0.5:
         found["strides"] = [graph.random.choice((1, 1, 2, 3)) for _ in range(rank)]
@@ -156,7 +159,7 @@ def convolution(graph: RandomGraph) -> None:
     kernel = [graph.random.choice((1, 2, 3, 3, 5)) for _ in range(rank)]
     w = graph.weight((features, x.shape[1] // groups, *kernel), x.dtype, "q")
     operands = [x, w, graph.weight((features,), x.dtype)][: graph.random.choice((2, 3))]
-    graph.node("Conv", operands, group=groups, **_window(graph, x, kernel))
+    graph.node("Conv", operands, group=groups, **_window(graph, kernel))
 
 
 def transposed_convolution(graph: RandomGraph) -> None:
@@ -168,7 +171,7 @@ def transposed_convolution(graph: RandomGraph) -> None:
     features = graph.random.choice((1, 2, 3, 8))
     w = graph.weight((x.shape[1], features, *kernel), x.dtype, "q")
     operands = [x, w, graph.weight((features * groups,), x.dtype)][: graph.random.choice((2, 3))]
-    window = _window(graph, x, kernel)
+    window = _window(graph, kernel)
     window.pop("auto_pad", None)
     if graph.random.random() < 0.3:
         window["strides"] = [2] * rank
@@ -182,7 +185,7 @@ def pool(graph: RandomGraph) -> None:
     x = _image(graph, rank)
     name = graph.random.choice(("MaxPool", "AveragePool", "LpPool"))
     kernel = [graph.random.choice((1, 2, 3)) for _ in range(rank)]
-    window = _window(graph, x, kernel)
+    window = _window(graph, kernel)
     if graph.opset < {"MaxPool": 11, "AveragePool": 19, "LpPool": 18}[name]:
         window.pop("dilations", None)
     if graph.random.random() < 0.3 and (name != "LpPool" or graph.opset >= 18):
@@ -307,7 +310,10 @@ def recurrent(graph: RandomGraph) -> None:
 
 
 def quantized(graph: RandomGraph) -> None:
-    """Add QuantizeLinear, and mostly DequantizeLinear, with one scale or one for each channel."""
+    """Add QuantizeLinear and, in most cases, a DequantizeLinear of its result.
+
+    There is a single scale, or a scale for each channel.
+    """
     kind = graph.random.choice(("int8", "uint8"))
     x = graph.tensor((1, 2, 3, 4), exact=True)
     if x.dtype != np.float32:

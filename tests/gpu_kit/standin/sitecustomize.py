@@ -1,7 +1,8 @@
-"""Let the stand-in run kernels on the emulator; each Python process of a test imports this file.
+"""Let a stand-in for CUDA's driver run kernels on the emulator.
 
-The folder ``STANDIN_KERNELS`` has pickled code for the emulator. Results of the probe's kernels are
-written without the emulator.
+Each Python process of a test imports this file. The folder in the environment variable
+``STANDIN_KERNELS`` has pickled code for the emulator. The kernels of the kit's case ``probe``,
+which measures a GPU, are not emulated: their results are written directly.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def misbehave(behavior: str) -> None:
 
 
 def answer_probe(entry: str, blocks: int, values: Any) -> None:
-    """Write the results of a kernel of the probe."""
+    """Write the results of the kernel ``entry`` of the kit's case ``probe``, without running it."""
     if entry == "wrap":
         (ctypes.c_int32 * 256).from_address(values[0])[:] = list(range(256))
     elif entry.startswith("pass_"):
@@ -89,7 +90,7 @@ def answer_probe(entry: str, blocks: int, values: Any) -> None:
 
 
 def install() -> None:
-    """Give the stand-in the hooks that describe and run kernels."""
+    """Give the stand-in for CUDA's driver the functions that describe and run kernels."""
     kernels = Kernels(Path(os.environ["STANDIN_KERNELS"]))
     library = ctypes.CDLL("libcuda.so.1")
 

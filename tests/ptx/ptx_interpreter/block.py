@@ -159,7 +159,7 @@ class Block:
         return self._kernel.labels[label]
 
     def _scatter(self, instruction: Instruction, mask: Mask) -> None:
-        """Execute ``brx.idx``: each thread in ``mask`` goes to the target of its index."""
+        """Execute ``brx.idx``: send each thread in ``mask`` to the label that its index selects."""
         word = np.dtype(np.uint32)
         index = self.machine.registers.source(instruction.operands[0], word)
         targets = self._kernel.targets[instruction.operands[1]]

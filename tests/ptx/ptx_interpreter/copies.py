@@ -149,10 +149,10 @@ class PendingCopies:
             raise LateFault(copy, refused, copy.to, "shared") from refused
 
     def _check_whole(self, copy: Copy, begin: int, unit: int) -> None:
-        """Raise LateFault for misaligned sources, and for copies that read a wrong number of bytes.
+        """Raise LateFault if a copy has a misaligned source, or reads a wrong number of bytes.
 
-        A copy may not read only a part of the word of ``unit`` bytes that begins at byte ``begin``
-        of the copy, and may not read more bytes than it writes.
+        The number is wrong if it is larger than the number of bytes that the copy writes, or if the
+        copy reads only a part of its word of ``unit`` bytes that begins at byte ``begin``.
         """
         within = copy.read - begin
         odd: Any = ((within > 0) & (within < unit)) | (copy.read > copy.size)

@@ -92,7 +92,8 @@ def _machine(
 ) -> Machine:
     """Return the initial state of a block: registers, memories and race detectors.
 
-    ``number`` is the index of the block.
+    ``number`` is the index of the block, ``device`` the global memory, ``parameters`` the kernel's
+    arguments by name, and ``symbols`` the addresses of global variables.
     """
     size = sum(variable.num_bytes + 2048 for variable in variables) + 4096
     memory = Memory(_SHARED_BASE, size // 1024 * 1024 + 1024)

@@ -110,7 +110,10 @@ class BlockRaces:
             raise Refused("written in a data race", bad.max(axis=1))
 
     def _places(self, addresses: Integers, size: int, used: Array | None) -> Integers:
-        """Return the indices of the granules of each access, as an array [threads, granules]."""
+        """Return the indices of the granules of each access, as an array [threads, granules].
+
+        The granules of words that the program does not use, by ``used``, are left out.
+        """
         first = (addresses - self._all.base) >> self._all.shift
         steps = np.arange(max(1, size >> self._all.shift))
         if used is not None:

@@ -49,7 +49,7 @@ class Block(nnx.Module):
         self.up, self.down = nnx.Linear(16, 32, rngs=rngs), nnx.Linear(32, 16, rngs=rngs)
 
     def __call__(self, x: Any) -> Any:
-        """Return hidden states of the same shape as ``x``."""
+        """Return the block's hidden states for ``x``; they have the shape of ``x``."""
         x = x + self.attention(self.norms[0](x))
         return x + self.down(nnx.gelu(self.up(self.norms[1](x))))
 

@@ -96,7 +96,7 @@ def _export_dynamo(
 
 
 def _as_parameters(module: Any, dynamic: list[dict[int, Any]]) -> Any:
-    """Group the open dimensions of a module's inputs by the parameters of its ``forward``.
+    """Return the open dimensions of a module's inputs for each parameter of its ``forward``.
 
     ``dynamic`` has a dictionary for each input: from the axis of an open dimension to the value
     that ``torch.export`` expects for it. The result is a tuple with an element for each parameter

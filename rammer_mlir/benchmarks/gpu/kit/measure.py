@@ -178,8 +178,8 @@ def time_program(
 def sets_beyond_caches(feeds: Mapping[str, Array]) -> int:
     """Return how many copies of the inputs the runs use in turn, so that reads miss the caches.
 
-    The copies together have at most ``_BEYOND_CACHES`` bytes, more than the GPU's caches hold. But
-    the count is at least 1 and at most ``_MOST_SETS``.
+    There are as many copies as fit in ``_BEYOND_CACHES`` bytes, which is more than the GPU's caches
+    hold, but at least 1 and at most ``_MOST_SETS``.
     """
     num_bytes = sum(array.nbytes for array in feeds.values())
     return min(_MOST_SETS, max(1, _BEYOND_CACHES // max(num_bytes, 1)))

@@ -61,10 +61,11 @@ def _cases(kit: Kit, kind: str) -> Iterator[Case]:
 
 
 def _by_way(kit: Kit, kind: str, subject: str, results: Mapping[str, Result]) -> dict[str, float]:
-    """Return the median device seconds of a run of the model ``subject``, by the way of running it.
+    """Return, for each way of running the model ``subject``, the median seconds of a run.
 
-    A way is a set of compiler options, or a way in which PyTorch runs the model. Only cases of the
-    kind ``kind`` count; ways without a measured time are left out.
+    A way is the key of a set of compiler options, or a way in which PyTorch runs the model. The
+    seconds are those that the GPU's clock measured. Only cases of the kind ``kind`` count; ways
+    without a measured time are left out.
     """
     cases = [case for case in _cases(kit, kind) if case.subject == subject]
     times = {case.way: device_median(results.get(case.name)) for case in cases}

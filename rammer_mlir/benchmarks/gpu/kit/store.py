@@ -29,7 +29,10 @@ class Store:
         self._folder = folder
 
     def put(self, array: Array) -> Reference:
-        """Write an array to a file unless an equal one is stored; return its reference."""
+        """Write an array to a file, and return the array's reference.
+
+        If an equal array is stored already, write nothing and return its reference.
+        """
         dense = np.ascontiguousarray(array).reshape(array.shape)
         digest = hashlib.sha256(f"{dense.dtype.str}{dense.shape}".encode())
         digest.update(dense.tobytes())

@@ -152,7 +152,8 @@ def _crossed(names: Sequence[str], seconds: Sequence[Sequence[float]]) -> str:
     """Return a Markdown table of the times of each setting's stages on each setting.
 
     A row is the setting of the execution, a column the setting for which the stages were found. A
-    cell has the milliseconds, and the slowdown in percent compared with the row's own stages.
+    cell has the milliseconds, and the slowdown in percent compared with the stages that were found
+    for the setting of the row.
 
     Args:
         names: names of the settings, for example batch sizes.

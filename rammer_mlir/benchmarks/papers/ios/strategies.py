@@ -97,8 +97,8 @@ def measure(network: Network) -> Record:
     Returns:
         A record with these keys:
 
-        - "ms": the milliseconds, keyed by the name of the schedule, with the fastest of its bounds
-          on the growth of the arithmetic (``growths``).
+        - "ms": the milliseconds, keyed by the name of the schedule. A schedule with several bounds
+          on the growth of the arithmetic (``growths``) has the least time of all bounds.
         - "search": counts of IOS's search, such as transitions, and the number of stages found.
         - "search seconds": processor seconds of the search.
     """

@@ -72,7 +72,10 @@ class GpuRun:
 
     @property
     def key(self) -> str:
-        """The case's name: model, batch size, device, and the scale and form unless default."""
+        """The case's name: model, batch size and device.
+
+        The scale and the form follow if they are not the defaults.
+        """
         small = "" if self.scale == "full" else f", {self.scale}"
         own = "" if self.form == "paper" else ", own form"
         return f"{self.model}, batch {self.batch}, {self.device}{small}{own}"

@@ -1,4 +1,7 @@
-"""Predict the time of a training step of LSTM-TC on a V100 (RAMMER figure 21)."""
+"""Predict the time of a training step of the model LSTM-TC on a V100 (RAMMER figure 21).
+
+LSTM-TC is the text classifier of the RAMMER paper, a stack of LSTM layers.
+"""
 
 from __future__ import annotations
 

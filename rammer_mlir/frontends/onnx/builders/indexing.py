@@ -33,7 +33,10 @@ from rammer_mlir.passes.ir.scalar import (
 
 
 def here(number: int) -> Scalar:
-    """Emit the index of loop ``number`` in the body of a structured operation, as int64."""
+    """Emit, as int64, the current index of a loop in the body of a structured operation.
+
+    ``number`` counts the loops from the outermost loop, which is 0.
+    """
     return index_value(linalg.IndexOp(number).result)
 
 

@@ -56,24 +56,31 @@ class Node:
     operands: dict[int, ir.Value] = field(default_factory=dict[int, ir.Value])
 
     def has(self, number: int) -> bool:
-        """Return whether the node has optional input ``number`` and does not omit it."""
+        """Return whether the node has the optional input with index ``number``."""
         return number < len(self.inputs) and self.inputs[number] is not None
 
     def fact(self, number: int) -> TensorFact:
-        """Return the facts of input ``number``; raise UnsupportedError if it is omitted."""
+        """Return the facts of the input with index ``number``.
+
+        Raises:
+            UnsupportedError: if the node omits this input.
+        """
         fact = self.inputs[number] if number < len(self.inputs) else None
         if fact is None:
             raise self.unsupported(f"input {number} is missing")
         return fact
 
     def out(self, number: int = 0) -> TensorFact:
-        """Return the facts of result ``number``; the graph must use this result."""
+        """Return the facts of the result with index ``number``; the graph must use this result."""
         fact = self.outputs[number]
         assert fact is not None
         return fact
 
     def uses(self, number: int) -> bool:
-        """Return whether the node has result ``number``, and the graph uses it."""
+        """Return whether the graph uses the node's result with index ``number``.
+
+        The result is False if the node does not have this result.
+        """
         return number < len(self.outputs) and self.outputs[number] is not None
 
     def attribute(self, name: str, default: object = None) -> Any:
@@ -92,14 +99,22 @@ class Node:
         return int(self.attributes.get(name, default)) % max(rank, 1)
 
     def constant(self, number: int) -> Array | None:
-        """Return the value of input ``number``; None if it is not constant, or omitted."""
+        """Return the constant value of the input with index ``number``.
+
+        Return None if this input is omitted, or its value is not constant.
+        """
         fact = self.inputs[number] if number < len(self.inputs) else None
         return None if fact is None else fact.value
 
     def integers(self, number: int, attribute: str | None = None) -> list[int] | None:
-        """Return the integers of ``attribute`` if the node has it, else those of input ``number``.
+        """Return integers that the node has as an attribute or, in other opsets, as an input.
 
-        Returns None if the node omits both.
+        Args:
+            number: index of the input, which is used if the node does not have the attribute.
+            attribute: name of the attribute; None if only the input is possible.
+
+        Returns:
+            The integers; None if the node omits both.
 
         Raises:
             UnsupportedError: if the node omits the attribute and the input is not constant.
@@ -114,7 +129,10 @@ class Node:
         return [int(x) for x in value.reshape(-1)]
 
     def tensor(self, number: int) -> Tensor:
-        """Return input ``number`` as a tensor; if constant, emit it as a constant operation."""
+        """Return the input with index ``number`` as a tensor.
+
+        A constant input is emitted as a constant operation.
+        """
         fact = self.fact(number)
         if fact.value is not None:
             return constant(fact.value)

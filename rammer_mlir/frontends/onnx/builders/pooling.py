@@ -100,7 +100,10 @@ class _Pool:
         return pad(self.x, (0, 0, *window.low), (0, 0, *high), value)
 
     def reduce(self, x: Tensor, kind: Reduction, dtype: DType) -> Tensor:
-        """Emit the reduction of padded data ``x`` within each window, computed in ``dtype``."""
+        """Emit the reduction ``kind`` of the padded data ``x`` within each window.
+
+        The reduction is computed in ``dtype``, which is also the element type of the result.
+        """
         out = full([*self.x.shape[:2], *self.space], kind.initial(dtype), dtype)
 
         def body(value: Scalar, total: Scalar) -> Scalar:

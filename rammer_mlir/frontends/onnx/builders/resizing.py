@@ -248,9 +248,10 @@ def _weighted(node: Node, mode: str, axis: _Axis, places: Floats) -> _Taps:
 
 
 def _repeats(axis: _Axis, indices: Integers) -> int:
-    """Return the repeat count of each input element in ``indices``; 0 if not a plain repetition.
+    """Return how often ``indices`` repeats each index of an axis; 0 if it is no such sequence.
 
-    For example, indices [0, 0, 1, 1] of an axis of extent 2 have count 2.
+    For example, the result is 2 for indices [0, 0, 1, 1] of an axis of extent 2. All input indices
+    are repeated equally often, in order.
     """
     count = axis.after // max(axis.before, 1)
     is_repeated = np.array_equal(indices, np.repeat(np.arange(axis.before), count))

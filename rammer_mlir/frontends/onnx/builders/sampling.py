@@ -29,13 +29,13 @@ _FAR = 2.0**30
 
 @dataclass(frozen=True)
 class _Tap:
-    """An element of an image along one axis that contributes to an interpolated sample.
+    """A position on one axis of an image, with the weight of the elements there in a sample.
 
     Attributes:
         index: a valid index of the axis.
-        weight: factor of the element; None for 1.
-        exists: whether the element is inside of the image; if false, its value counts as 0. None if
-            the element is always inside.
+        weight: factor of the elements in the interpolated sample; None for 1.
+        exists: whether the position is inside of the image; if false, the elements count as 0. None
+            if the position is always inside.
     """
 
     index: Scalar
@@ -217,9 +217,10 @@ def _channels_second(x: Tensor) -> Tensor:
 def _weighted_sum(
     image: Tensor, number: Scalar, taps: Sequence[Sequence[_Tap]], channel: Scalar, kind: DType
 ) -> Scalar:
-    """Emit a weighted sum of image elements, over all combinations of a tap for each spatial axis.
+    """Emit a weighted sum of image elements, over all combinations of taps.
 
-    The taps of a combination select an element; its weight is the product of their weights.
+    A tap is a position on an axis, with a weight. A combination has one tap for each spatial axis:
+    the positions select an element, whose weight is the product of the taps' weights.
 
     Args:
         image: the images, with their channels last.

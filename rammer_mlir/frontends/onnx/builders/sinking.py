@@ -1,9 +1,9 @@
 """Moves elementwise operations and reductions before reshapes of their operands.
 
-``f(reshape(x))`` becomes ``reshape(f(x))``. Otherwise a reshape between a matrix product and its
-bias, or between a grouped convolution and its activation, would prevent their fusion into one
-rOperator. Reductions are moved too, so that all operations of a softmax that follows a matrix
-product have the product's shape.
+``f(reshape(x))`` becomes ``reshape(f(x))``. A matrix product and its bias, or a grouped convolution
+and its activation, can then be fused into one rOperator, which a reshape between them would
+prevent. Reductions are moved too, so that all operations of a softmax that follows a matrix product
+have the product's shape.
 """
 
 from __future__ import annotations

@@ -49,11 +49,14 @@ def col2im(node: Node) -> Tensor:
 
 
 def _window_of_element(window: Window, axis: int, count: int, rank: int) -> tuple[Scalar, Scalar]:
-    """Emit the index of the window that has its current tap at the current image element.
+    """Emit the index of the window whose current tap reads the current image element.
+
+    The index is that along one axis. The current element and tap are given by the indices of the
+    loop nest: the loops from 2 on are the element's spatial position, followed by loops for the
+    tap's position in the window.
 
     Returns the index, and a boolean that is false if no such window exists. The index is always
-    valid. The nest's loops from 2 on are the element's spatial position, followed by loops for the
-    tap's position.
+    valid.
 
     Args:
         window: the sliding window.
@@ -132,9 +135,9 @@ def _floor_div(number: int, divisor: int) -> ir.AffineExpr:
 def _start(window: Window, axis: int) -> Scalar:
     """Emit the image position of the current tap of the current window along a spatial axis.
 
-    ``axis`` is 0 or 1. Loops 2 and 3 of the nest are the tap's position in the window; loops 4 and
-    5 are the window's position. The result is the position in a plain convolution, without
-    DeformConv's offset.
+    The indices of the loop nest give the current tap and window: loops 2 and 3 are the tap's
+    position in the window; loops 4 and 5 are the window's position. The result is the position in a
+    plain convolution, without DeformConv's offset. ``axis`` is 0 or 1.
     """
     tap = here(2 + axis) * window.dilations[axis]
     return here(4 + axis) * window.strides[axis] + tap - window.low[axis]

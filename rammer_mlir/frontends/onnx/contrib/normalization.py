@@ -1,4 +1,4 @@
-"""Expands ONNX Runtime's layer and RMS normalizations, also of sums of several inputs."""
+"""Expands ONNX Runtime's layer and RMS normalizations of one input, or of a sum of inputs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def _scaled(
 
     Args:
         call: the operator's node.
-        wide: name of a value that is computed from ``x`` in f32, as ONNX specifies.
+        wide: name of an f32 value: the operator's input; for a layer normalization, the input minus
+            its mean.
         x: name of the value whose dtype the result has.
         factors: names of the scale and of the bias; the bias may be empty.
         epsilon: number added to the mean of the squares.

@@ -114,8 +114,9 @@ def _initial(call: Call, position: int, number: int, shape: tuple[int, int]) -> 
 def _body(call: Call, weight: _Weight, shape: tuple[int, int]) -> onnx.GraphProto:
     """Return the body of the Scan over steps, with states h and c of shape ``shape``.
 
-    The body's inputs are h, c and the projected input of the step; its results are the new h, the
-    new c and the output of the step. ``weight`` is the recurrence matrix R.
+    The body's inputs are h, c and the step's input multiplied by the weights W, plus the bias; its
+    results are the new h, the new c and the output of the step. ``weight`` is the recurrence matrix
+    R.
     """
     prefix = call.write.fresh()
     write = NodeWriter(call.write.model, prefix)

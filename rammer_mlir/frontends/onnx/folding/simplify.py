@@ -36,8 +36,8 @@ def is_simple(model: Model) -> bool:
     """Whether quick checks show that ``simplify`` would return the same nodes.
 
     False may also mean that only ``simplify`` itself can tell. The model has to have folded
-    constants and inferred shapes. A model is not simple if a node leaves out a result:
-    ``simplify`` drops or names such results, which later steps rely on.
+    constants and inferred shapes. A model is not simple if a result of a node has no name or no
+    use: ``simplify`` drops such results or gives them names, and later steps rely on that.
     """
     graph = model.graph
     names = {node.name for node in graph.node}
@@ -133,8 +133,8 @@ def _insert_weights(graph: ir.Graph, model: Model) -> None:
 def _take_weights(graph: ir.Graph, given: Mapping[str, Array]) -> dict[str, Array]:
     """Convert large initializers to inputs of the graph; return their values by name.
 
-    If an initializer is a view of the array in ``given`` with its name, that same array is
-    returned.
+    ``given`` has arrays by name. If an initializer is a view of the array with its name, this array
+    itself is returned.
     """
     import onnx_ir as ir
 

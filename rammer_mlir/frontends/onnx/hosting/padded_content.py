@@ -1,8 +1,8 @@
 """Defines rules for nodes that compute sizes, such as Shape, Gather and Mul.
 
-The analysis of padding calls these rules. A rule returns the elements of the node's result: each is
-a known integer, or a multiple of the size of an open dimension. It raises DependentRowsError for
-any other result.
+The analysis that decides whether a part's inputs may be padded (``padding.py``) calls these rules.
+A rule returns the elements of the node's result: each is a known integer, or a multiple of the size
+of an open dimension. It raises DependentRowsError for any other result.
 """
 
 from __future__ import annotations

@@ -136,15 +136,15 @@ class PartValue:
 
 @dataclass
 class Demands:
-    """Requirements of a part's nodes on its padded inputs.
+    """Requirements of a part's nodes on the part's padded inputs.
 
     Attributes:
         leaders: union-find forest over the open dimensions' indices; the dimensions of a tree must
             have the same size.
         indices: names of inputs whose elements must not be negative.
         zeros: names of inputs whose padding must be 0.
-        lasts: names of inputs whose elements are indices along a padded dimension, and whose
-            padding must be the greatest index of this dimension, which is in its padding.
+        lasts: names of inputs whose elements are indices along a padded dimension. Their padding
+            elements must be the last index of this dimension, which lies in the padding.
     """
 
     leaders: dict[int, int] = field(default_factory=dict[int, int])

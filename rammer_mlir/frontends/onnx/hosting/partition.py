@@ -94,10 +94,10 @@ def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
 
 
 def _require_progress(model: Model, hosted: HostedGraph) -> None:
-    """Raise ShapeError if partitioning a part would only repeat itself, and a shape is unknown.
+    """Raise ShapeError if a shape is unknown and partitioning has not made the model simpler.
 
-    Partitioning repeats itself if the only step calls a part with all nodes of the model, the part
-    has no shape values, and its inputs are not padded.
+    That is so if the only step calls a part with all nodes of the model, the part has no shape
+    values, and its inputs are not padded: partitioning the part would give the same part again.
     """
     steps, parts = hosted.program.steps, hosted.parts
     computes = [step for step in steps if isinstance(step, Compute) and step.padding is None]
