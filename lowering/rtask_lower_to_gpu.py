@@ -69,7 +69,8 @@ def _launch(program: GpuProgram) -> ir.DictAttr:
 def _weights_of_the_right_size(main: Any) -> dict[int, np.ndarray[Any, np.dtype[np.uint8]]]:
     """Return a placeholder for each weight, by argument index: zeros of the weight's size in bytes.
 
-    The lowering needs only the offsets of weights in the constants, not their values.
+    ``main`` is the entry function. The lowering needs only the offsets of weights in the constants,
+    not their values.
     """
     kinds = main.operation.attributes["function_type"].value.inputs
     return {

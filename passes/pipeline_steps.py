@@ -22,6 +22,7 @@ from rammer_mlir.passes.registry import (
 
 _RESTRICTED = re.compile(r"restricted to '([\w.]+)'")
 _ANCHOR = re.compile(r"[\w.]+\((.*)\)", re.DOTALL)
+_FIRST = re.compile(r"(?:[\w.]+\()*([\w.-]+)")
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class Step:
     @property
     def argument(self) -> str:
         """The name of the step's first pass, without options or nesting."""
-        return self.text.rpartition("(")[2].partition("{")[0].partition(",")[0].rstrip(")")
+        match = _FIRST.match(self.text)
+        return match[1] if match is not None else ""
 
 
 def plan_pipeline(

@@ -100,10 +100,11 @@ class _Weight:
 
 
 def _find_weight(computation: Computation, constant: set[int], width: int) -> _Weight | None:
-    """Return the weights of the first contraction with more than ``width`` output channels.
+    """Return the constant weights of a contraction with more than ``width`` output channels.
 
+    The contraction is the first one that has such weights; return None if there is none.
     ``constant`` contains the indices of the arguments of ``computation`` that are known at compile
-    time. Contractions with other weights are left out. Return None if there is no contraction.
+    time.
     """
     arguments: list[ir.Value] = list(computation.block.arguments)
     known = {arguments[number]: number for number in constant}
@@ -138,7 +139,8 @@ def _lane(op: Structured, position: int, trailing: int) -> int | None:
 
     ``position`` is the operand index of the weights. Their output channels are the dimension before
     the last ``trailing`` ones. Return None unless the loop is parallel, indexes no other input, and
-    an earlier dimension of the weights is indexed by a reduction loop.
+    an earlier dimension of the weights is indexed by a reduction loop. Also return None unless each
+    dimension of the weights is indexed by a different, single loop.
     """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if len(dims) < 2 + trailing or None in dims or len(set(dims)) != len(dims):

@@ -45,9 +45,10 @@ def _concatenation(value: ir.Value) -> ir.Operation | None:
 
 
 def _only_tensor(op: Structured) -> ir.Value | None:
-    """Return the only tensor that an elementwise operation reads.
+    """Return the only tensor of rank 1 or higher that an elementwise operation reads.
 
-    Return None if ``op`` is not elementwise, or reads no tensor or several.
+    The operation has to compute each element of its only result from the tensor's element at the
+    same index, and from scalars. Return None for any other operation.
     """
     if op.num_outputs != 1 or not op.is_elementwise or op.uses_index:
         return None

@@ -161,7 +161,10 @@ def _outline(group: Group, outliner: Outliner) -> None:
 
 
 def _interface(group: Group) -> tuple[list[ir.Value], list[ir.Value]]:
-    """Return the inputs of a group of fused operations, and those results that are read outside."""
+    """Return the inputs of a group of fused operations, and those results that are read outside.
+
+    Values that are cloned for each user, such as constants, are no inputs.
+    """
     inside = {op.operation for op in group.operations}
     inputs: dict[ir.Value, None] = {}
     outputs: list[ir.Value] = []

@@ -180,11 +180,11 @@ class _Rewriter:
         return _SIGN if self.left.is_unsigned else -_SIGN
 
     def _left_bytes(self) -> ir.Value:
-        """Emit the left factor of the new contraction: 8-bit integers that include the zero point.
+        """Emit the left factor of the new contraction: 8-bit integers, no zero point subtracted.
 
         If both factors are signed or both are unsigned, the sign bits of the left factor are
         inverted. The left factor's reshapes and paddings are applied. Padding elements equal the
-        zero point, since the difference is zero there.
+        zero point, since they stand for differences of 0.
         """
         value, zero = self.left.value, self.left.zero
         point = None if zero is None else zero.number
@@ -317,11 +317,11 @@ class _Rewriter:
         kept: Sequence[int],
         taps: Sequence[int],
     ) -> ir.Value:
-        """Emit the sums of an i32 tensor over the elements of each window.
+        """Emit the sum of the elements of an i32 tensor in each window of the contraction.
 
-        ``exprs`` are the affine expressions of the contraction's loops that index the tensor.
-        ``kept`` are the loops that also index the result, ``taps`` the reduction loops over a
-        window.
+        ``exprs`` has, for each dimension of the tensor, the affine expression of the contraction's
+        loops that indexes the dimension. ``kept`` are the loops that index the result, one for each
+        of its dimensions; ``taps`` are the reduction loops over a window.
         """
         op, order = self.found.op, [*kept, *taps]
         i32 = ir.IntegerType.get_signless(32)

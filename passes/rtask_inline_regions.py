@@ -70,7 +70,7 @@ class InlineRegions(Pass):
 def _erase_unused(module: ir.Module, known: Mapping[str, ir.OpView]) -> None:
     """Erase composites that no region calls, and each ``rtask.module`` that no region refers to.
 
-    ``known`` has all remaining private functions of the module, by name.
+    ``known`` maps names to the module's private functions, except those of inlined regions.
     """
     regions = [f for f in known.values() if CODEGEN in f.operation.attributes]
     called = {name for region in regions for name in _callees(region)}

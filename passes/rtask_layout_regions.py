@@ -60,9 +60,11 @@ def _callee(op: ir.OpView) -> str:
 
 
 def _exchange(call: ir.Operation, layout: Layouts, function: ir.OpView) -> None:
-    """Redirect a call to ``function``, pack its operands, and unpack its results for their users.
+    """Let a region's call exchange blocks: pack its operands, unpack its results for their users.
 
-    ``layout`` has the dimension along which each operand or result is stored in blocks.
+    The call then calls ``function``, a clone of the region's function for blocks. ``layout`` maps
+    the index of each operand or result that is stored in blocks to the dimension along which the
+    blocks lie; other operands and results stay unchanged.
     """
     with ir.InsertionPoint(call), call.location:
         for number, dim in layout.inputs.items():

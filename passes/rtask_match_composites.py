@@ -68,7 +68,8 @@ class MatchComposites(Pass):
 def _composites(units: Sequence[Unit], patterns: Sequence[CompositePattern]) -> list[Composite]:
     """Return non-overlapping matches of patterns.
 
-    A match contains only units that are not yet composites and that have a reading.
+    A match contains only units that are not yet composites and that have a reading. Of overlapping
+    matches, ``find_composites`` chooses one, by the pattern's priority first.
     """
     readings = [_only_reading(unit) for unit in units]
     known = [reading for reading in readings if reading is not None]
@@ -80,10 +81,10 @@ def _only_reading(unit: Unit) -> Reading | None:
 
 
 def _used_elsewhere(units: Sequence[Unit]) -> set[ir.Value]:
-    """Return the values of units that the block returns or that unmatchable units use.
+    """Return the results of units that a new composite must also return if it computes them.
 
-    Existing composites and units without a reading are unmatchable. The values must remain visible
-    outside of a new composite.
+    These are the results that the block returns, or that units outside of all matches use: existing
+    composites and units without a reading.
     """
     inside = {op for unit in units if _only_reading(unit) is not None for op in unit.operations}
     return {

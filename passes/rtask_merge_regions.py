@@ -52,7 +52,9 @@ class MergeRegions(Pass):
 
 @dataclass(frozen=True)
 class _Boundary:
-    """The inputs and results of a region, each identified by the index of its value.
+    """The inputs and results of a region; each value is identified by a number.
+
+    All regions have the same numbering of the block's values.
 
     Attributes:
         inputs: for each value from outside that the region reads, the count of the region's units

@@ -53,7 +53,7 @@ class OutlineRegions(Pass):
 
 @dataclass(frozen=True)
 class _Call:
-    """The replacement of a region by a call.
+    """Replaces a region by a call of a new function (``create``).
 
     ``region`` is a graph of this region's units only; ``outliner`` creates the called function.
     """

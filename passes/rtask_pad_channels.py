@@ -185,13 +185,13 @@ def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
 
 
 def _runs_of_dimensions(map_: ir.AffineMap, runs: Mapping[int, int]) -> list[int]:
-    """Return the count of runs along each dimension of an operand; 0 without padding.
+    """Return, for each dimension of an operand, the count of runs; 0 if it has no padding.
 
-    A run is the channels of one operand of a concatenation, followed by padding.
+    A run is the channels of one operand of a concatenation, followed by padding channels.
 
     Args:
         map_: the indexing map of the operand.
-        runs: the count of runs along each padded loop.
+        runs: for the index of each padded loop, the count of runs along the loop.
     """
     loops = [plain_dim(expr) for expr in map_.results]
     return [0 if loop is None else runs.get(loop, 0) for loop in loops]

@@ -61,8 +61,8 @@ class PlanMemory(Pass):
 def propose_offsets(roots: Sequence[ir.Value], offsets: Mapping[int, int]) -> None:
     """Propose the offsets of buffers in the arena to the pass `rtask-plan-memory`.
 
-    Each offset, in bytes, becomes an attribute of the buffer's ``memref.alloc``. ``offsets`` maps a
-    buffer's index in ``roots`` to the buffer's offset.
+    Each offset, in bytes, becomes an attribute of the buffer's ``memref.alloc``. ``roots`` lists
+    buffers; ``offsets`` maps the index in this list of each buffer to be placed to its offset.
     """
     for number, offset in offsets.items():
         owner = roots[number].owner
@@ -118,9 +118,10 @@ def _is_alloc(op: ir.OpView) -> bool:
 
 
 def arena_offsets(roots: Sequence[ir.Value]) -> dict[int, int] | None:
-    """Return the byte offset of each buffer of the arena, by the buffer's index in ``roots``.
+    """Return the byte offset in the arena of each buffer that lies in the arena.
 
-    Return None if no buffer lies in the arena, for example because memory is not yet planned.
+    The keys of the result are the indices of these buffers in ``roots``, a list of buffers. Return
+    None if none of them lies in the arena, for example because memory is not yet planned.
     """
     offsets: dict[int, int] = {}
     for number, root in enumerate(roots):

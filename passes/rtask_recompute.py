@@ -80,11 +80,14 @@ def _renamed(
 ) -> ValueMap:
     """Return a replacement for each operand of ``op`` that lies in a recomputed buffer.
 
+    The replacement is the last clone's result, or a view of it if the operand is a view. The views
+    are emitted as clones of the original views.
+
     Args:
         op: the rOperator that gets the replacements.
         read: the block's rOperators and buffers.
-        copies: the last clone's result for each recomputed buffer.
-        ip: the insertion point for clones of the views through which ``op`` reads the buffers.
+        copies: for each recomputed buffer, the result of the last clone that computes it.
+        ip: the insertion point for clones of views.
     """
     mapping: ValueMap = {}
     for value in op.operands:

@@ -246,9 +246,9 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
 
 
 def _generated(function: ir.OpView) -> Iterator[str]:
-    """Yield the name of the rKernel that a code generator returned for a region's function.
+    """Emit the rKernel that a code generator returned for a region's function, and yield its name.
 
-    Yield nothing if there is no such rKernel.
+    Yield nothing if the function is no region or its code generator returned no code.
     """
     name = generated_kernel(function)
     if name is not None:
@@ -279,15 +279,15 @@ def _offered(function: ir.OpView, asked: _Asked, limit: Limit) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Criteria for the choice of tiles.
+    """Criteria for the choice of the tiles of a function's candidate rKernels.
 
     Attributes:
-        aims: for each candidate, the targets for an rTask's operations and bytes, from coarse to
-            fine.
+        aims: for CPUs, the targets for an rTask's operations and bytes, from coarse to fine; each
+            of the first ``candidates`` targets gives an rKernel.
         candidates: the maximum count of rKernels per function.
         memory: the maximum bytes that an rTask may access, 0 for no limit.
-        device: the device; None for cores of a CPU.
-        design: ``greedy`` or ``search``.
+        device: the device whose predicted times choose the tiles; None for ``aims``.
+        design: how tiles are searched: ``greedy`` or ``search``.
         matrix_elements: element types that the target's matrix instructions multiply.
     """
 
@@ -332,11 +332,11 @@ def _tilings(
 
 
 def _matrix_element(computation: Computation, elements: Sequence[str]) -> str:
-    """Return the element type on which matrix instructions compute most of a computation.
+    """Return the element type of matrix instructions that can compute most of a computation.
 
-    ``elements`` are the types of the target's matrix instructions, which multiply f32 as tf32.
-    Return an empty string if no matrix instruction fits, or if a factor has fewer rows or columns
-    than ``_MATRIX_SIDE``.
+    ``elements`` are the element types that the target's matrix instructions support; factors of f32
+    need ``tf32``. Return an empty string if no matrix instruction fits, or if a factor has fewer
+    rows or columns than ``_MATRIX_SIDE``.
     """
     main = max(computation.generics, key=lambda op: op.operations, default=None)
     if main is None or not main.matrix_element:
@@ -351,11 +351,11 @@ def _matrix_element(computation: Computation, elements: Sequence[str]) -> str:
 
 
 def _l1_limit(computation: Computation, whole: TileCost) -> int:
-    """Return a limit on an rTask's bytes, so that a value stays in L1 until its second read.
+    """Return the most bytes that an rTask may access, so that L1 keeps values until a second read.
 
-    A softmax, for example, reads a row once for its maximum and again for the exponentials.
-    ``whole`` is the cost of the computation as a single rTask; the limit is at least a fixed share
-    of the bytes of this rTask, so that tiles do not become too small. Return 0, for no
+    A softmax, for example, reads a row once for its maximum and again for the exponentials. The
+    limit is a part of L1, or a fixed share of the bytes of ``whole``, the cost of the computation
+    as a single rTask, if that is more; so there are not too many small rTasks. Return 0, for no
     limit, if an rTask reads no value twice.
     """
     if not computation.reads_again:

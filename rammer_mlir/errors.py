@@ -19,7 +19,7 @@ class RammerError(Exception):
     """Base class of all errors caused by bad input, a bad option or a missing tool."""
 
     def __init__(self, *parts: object) -> None:
-        """Store the exception's arguments, usually the message; escape unprintable characters."""
+        """Store ``parts``, usually only the message; escape unprintable characters in strings."""
         super().__init__(*(_printable(part) if isinstance(part, str) else part for part in parts))
 
 

@@ -43,7 +43,10 @@ def context() -> ir.Context:
 
 
 def generic(module: ir.Module, *, locations: bool = False) -> str:
-    """Return a module as MLIR itself prints it, with source locations if ``locations``."""
+    """Return a module as MLIR itself prints it: `rtask` operations are in generic form.
+
+    With ``locations``, the text has source locations.
+    """
     return module.operation.get_asm(enable_debug_info=locations)
 
 
@@ -64,7 +67,10 @@ def named_model() -> onnx.ModelProto:
 
 @cache
 def stages(name: str) -> dict[str, tuple[str, str, str]]:
-    """Return the texts of a model at each stage: readable, generic, and generic with locations."""
+    """Return three texts of the module at each stage of a model's compilation, by stage name.
+
+    They are the readable form, the generic form, and the generic form with locations.
+    """
     model = named_model() if name == "odd names" else build(name, scale="small")
     found: dict[str, tuple[str, str, str]] = {}
     with context(), ir.Location.unknown():
@@ -156,9 +162,10 @@ IN_HEADER = ("kernel", "program", "veu")
 
 
 def program(**attributes: str) -> str:
-    """Return the text of a program in which some operations have further attributes.
+    """Return the readable form of a program in which some operations have further attributes.
 
-    ``attributes`` has the text of these attributes, by the operation's name in ``HOLDERS``.
+    ``attributes`` has the text of the attributes for each of these operations, whose names are in
+    ``HOLDERS``.
     """
     texts = {
         holder: f"{' attributes' if holder in IN_HEADER else ''} {{{attributes[holder]}}}"

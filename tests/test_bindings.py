@@ -186,5 +186,8 @@ def test_stubs_describe_what_is_there() -> None:
 
 
 def all_names(kind: type) -> set[str]:
-    """Return the attributes of a class without evaluating static properties such as ``current``."""
+    """Return the names of the attributes of a class, including those of its base classes.
+
+    Static properties such as ``current`` are not evaluated.
+    """
     return {name for base in kind.__mro__ for name in vars(base)}

@@ -38,7 +38,10 @@ func.func private @k(%id: index, %a: memref<64xf32>, %b: memref<64xf32>) { retur
 
 
 def program(num_runs: int) -> str:
-    """Return a module with one vEU that runs ``num_runs`` rTasks, with as many barriers."""
+    """Return a module with a vEU that runs ``num_runs`` rTasks and has a barrier after each one.
+
+    The barriers wait for the only rTask of a second vEU.
+    """
     run = (
         '"rtask.run"(%a, %b) {{kernel = @k, operator_id = {0} : i64, first = 0 : i64, '
         "count = 1 : i64}} : (memref<64xf32>, memref<64xf32>) -> ()\n"
@@ -229,7 +232,10 @@ def test_operations_need_a_module_around_them() -> None:
 
 
 def rules() -> list[str]:
-    """Return the longest constant part of the message of each rule that the verifiers check."""
+    """Return a part of the message of each rule that the dialect's verifiers check.
+
+    It is the longest part that is constant. The messages are found in the source.
+    """
     found: dict[str, None] = {}
     for file in sorted((ROOT / "dialects" / "rtask").glob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

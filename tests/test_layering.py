@@ -78,7 +78,7 @@ def source_files() -> list[Path]:
 
 
 def unit_of(file: Path) -> str:
-    """Return the top-level module or subpackage to which a file of the package belongs."""
+    """Return the name of the top-level module or subpackage that has a file of the package."""
     first = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
     return "rammer_mlir" if first == "__init__" else first
 

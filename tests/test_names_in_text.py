@@ -39,7 +39,7 @@ GROUPS = {registry.group for registry in REGISTRIES}
 
 
 def texts(file: Path) -> Iterator[str]:
-    """Yield a document, or the docstrings and comments of a source file."""
+    """Yield the texts to check in a file: a document, or a source's docstrings and comments."""
     source = file.read_text(encoding="utf-8")
     if file.suffix == ".md":
         yield source
@@ -69,7 +69,7 @@ def places() -> list[PurePosixPath]:
 
 
 def is_place(name: str) -> bool:
-    """Return whether a path exists, relative to any folder of the project."""
+    """Return whether a path exists, relative to any folder of the project, or is made by make."""
     return (
         name in MADE
         or (ROOT / name).exists()

@@ -141,8 +141,9 @@ def check_external(op: ir.Operation, function: ir.Operation) -> None:
     ``op`` is the ``rtask.kernel``, ``function`` the ``func.func`` that it describes.
 
     Raises:
-        Broken: if the rKernel has both or neither; or if ``external`` names no ``rtask.module``,
-            lacks the state that the module's form needs, or has a grain that is invalid.
+        Broken: if the rKernel has both or neither; if ``external`` names no ``rtask.module``, or
+            has no state although an engine runs the module's code; or if an rKernel with the grain
+            ``device`` has several rTasks.
     """
     external, has_body = read_external(op), bool(len(function.regions[0].blocks))
     name = ir.StringAttr(function.attributes["sym_name"]).value

@@ -47,10 +47,11 @@ def check_types(
     name: str,
     what: str = "operand",
 ) -> None:
-    """Check that the types ``got`` equal ``expected``, apart from offsets of memref layouts.
+    """Check that the types ``got`` equal ``expected``, apart from differences without an effect.
 
-    ``name`` is the function that has the expected types. ``what`` is the noun for these types'
-    values, such as "operand". Both appear in the error's message.
+    The offsets of memrefs, and the strides of their dimensions of size 1, may differ. ``name`` is
+    the function that has the expected types. ``what`` is the noun for these types' values, such as
+    "operand". Both appear in the error's message.
 
     Raises:
         Broken: at ``op``, if the count of types or a type differs.

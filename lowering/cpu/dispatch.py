@@ -65,7 +65,8 @@ def define_dispatch_loop(
     """Define the LLVM function ``name``: a loop that executes a vEU's records of the task table.
 
     With ``traced``, the function writes the start and end time of every record, in nanoseconds, to
-    the vEU's trace buffer. ``runners`` are the results of `define_runners`.
+    the vEU's trace buffer. ``runners`` are the names of the functions that `define_runners` defined
+    for the rKernels; if empty, the loop calls the rKernels itself.
     """
     _DispatchLoop(EntryFrame(name), kernels, runners, traced=traced).build()
 

@@ -101,7 +101,10 @@ class EntryFrame:
         return self.leave.create_before(*arguments)
 
     def buffer(self, slot: Number) -> ir.Value:
-        """Emit the load of the address of buffer number ``slot`` from the pointer table."""
+        """Emit the load of a buffer's address from the table of the buffers' addresses.
+
+        ``slot`` is the buffer's index in this table.
+        """
         return load_element(self.pointers, slot, self._context.type)
 
     def _before(self, veu: Number) -> ir.Value:

@@ -135,7 +135,7 @@ def _trips(total: int, most: int) -> int:
 
 
 def _are_dot_products(op: Structured) -> bool:
-    """Return whether reduction loops index the last dimension of both inputs of a product.
+    """Return whether a reduction loop indexes the last dimension of each of a product's two inputs.
 
     The lanes of a register are then summed after each piece, which is slow for short pieces.
     """
@@ -179,7 +179,8 @@ def _loops(map_: ir.AffineMap) -> list[int | None]:
 def _results_sharing(op: Structured, map_: ir.AffineMap) -> int:
     """Return the count of a product's results that depend on the same element of an operand.
 
-    ``map_`` is the indexing map of the operand.
+    ``map_`` is the indexing map of the operand. The count is the product of the extents of the
+    parallel loops that do not index the operand; an extent without a known bound counts as 1.
     """
     moving = _loops(map_)
     shared = [op.extent_sources[loop] for loop in op.parallel_loops if loop not in moving]
@@ -252,8 +253,9 @@ def _index(number: int) -> ir.Value:
 def _part(value: ir.Value, loops: list[int | None], piece: _Piece, start: ir.Value) -> ir.Value:
     """Emit the subview of operand ``value`` that a piece of the sum reads.
 
-    The piece begins at trip ``start``. ``loops`` has, for each dimension of the operand, the index
-    of the loop that indexes the dimension, or None.
+    The subview has ``piece.trips`` elements, from ``start`` on, along each dimension that loop
+    ``piece.loop`` indexes, and all elements along the other dimensions. ``loops`` has, for each
+    dimension of the operand, the index of the loop that indexes the dimension, or None.
     """
     kind = ir.MemRefType(value.type)
     strides, _ = kind.get_strides_and_offset()

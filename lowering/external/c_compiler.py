@@ -85,7 +85,11 @@ def _processor(machine: Machine) -> str:
 
 
 def _problem(command: list[str]) -> str:
-    """Run a compiler; return its first error message, or an empty string on success."""
+    """Run the compiler by the command line ``command``; return its first error message.
+
+    The result is an empty string on success. If the compiler cannot be started, it is the system's
+    error message.
+    """
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

@@ -44,7 +44,10 @@ class ForeignCode:
 
     @property
     def module(self) -> CodeModule:
-        """The module as stored in a program, where linked modules have no content."""
+        """The module's data as stored in a compiled program.
+
+        A linked module has no content there, because its code is a part of the program's code.
+        """
         content = b"" if self.is_linked else self.content
         return CodeModule(
             self.name, self.form, self.engine, content, self.needs, options=self.options

@@ -92,8 +92,8 @@ def _flat(value: ir.Value) -> ir.Value | None:
 def _text(name: str, kinds: Sequence[str], shape: Sequence[int]) -> str:
     """Return the MLIR text of a ``gpu.module`` whose kernel copies an element per thread.
 
-    ``name`` is the module's symbol, ``kinds`` has the types of source and target, and ``shape`` the
-    shape of both.
+    ``name`` is the module's symbol. ``kinds`` has the memref types of source and target as MLIR
+    text, and ``shape`` is the shape of both.
     """
     lines = [f"%size = arith.constant {prod(shape)} : index", "%rest0 = gpu.global_id x"]
     for dim in reversed(range(len(shape))):

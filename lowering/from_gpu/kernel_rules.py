@@ -17,12 +17,14 @@ _ON_MEMREFS = frozenset((*MEMORY_OPERATIONS, *VIEWS, "memref.dim"))
 
 
 def check_kernel(launch: Launch, subgroup: int) -> None:
-    """Check that a kernel has known memory effects and uses its threads in a supported way.
+    """Check the rules for a kernel whose blocks become rTasks.
 
-    ``subgroup`` is the count of lanes of a subgroup that kernels may assume.
+    The kernel must have structured control flow (``scf``), operations with known effects on memory,
+    and memrefs of static shape. If lanes of a subgroup exchange values, its blocks must consist of
+    whole subgroups. ``subgroup`` is the count of lanes of a subgroup that kernels may assume.
 
     Raises:
-        OperationError: if a check fails; the message names the launch and the operation.
+        OperationError: if a rule is broken; the message names the launch and the operation.
     """
     blocks = list(launch.kernel.regions[0].blocks)
     if len(blocks) != 1:

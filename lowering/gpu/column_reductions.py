@@ -311,7 +311,10 @@ def _below(number: ir.Value, limit: int) -> ir.Value:
 
 
 def _width(generic: Structured, plan: ColumnPlan) -> int:
-    """Return how many adjacent elements of the widest input a thread may load by one load."""
+    """Return how many adjacent elements of the widest input a thread may load by one load.
+
+    The count is at most ``plan.most_width``, and limited by the alignment of the input's rows.
+    """
     access = plan.contraction.inputs[plan.widest]
     source = _source(generic, plan)
     width = plan.most_width

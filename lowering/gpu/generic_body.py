@@ -18,10 +18,16 @@ Place: TypeAlias = "tuple[ir.Value, list[ir.Value]]"
 
 
 class Elements(Protocol):
-    """An emitter of the elements of an operation's operands, by loads or from registers."""
+    """An interface of objects that give the elements of an operation's operands.
+
+    An implementation emits loads of the elements, or returns values that are in registers.
+    """
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of operand ``number`` at a point."""
+        """Return the element of operand ``number`` at a point.
+
+        ``point`` has an index for each loop, None for a loop without an index yet.
+        """
         ...
 
 

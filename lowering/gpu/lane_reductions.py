@@ -45,7 +45,10 @@ def choose_lanes(
 
 
 def can_exchange(combiners: Sequence[Combiner] | None) -> bool:
-    """Return whether all combiners are known, and lanes can exchange their partial results."""
+    """Return whether shuffles can combine the partial results of lanes for all outputs.
+
+    That requires a known combiner for each output, and elements of a type that shuffles exchange.
+    """
     return combiners is not None and all(_has_exchange(c.element) for c in combiners)
 
 

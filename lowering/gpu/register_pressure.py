@@ -1,7 +1,8 @@
-"""Limits the number of values that a thread keeps in registers, to avoid spills to memory.
+"""Defines limits on the values that a thread keeps in registers, to avoid spills to memory.
 
-A thread has at most 255 registers, most of which hold addresses, operands and loop counters.
-`nvvm/ptxas.py` reads the registers and spills that the assembler reports.
+Code generation obeys these constants. A thread has at most 255 registers, most of which hold
+addresses, operands and loop counters. `nvvm/ptxas.py` reads from ptxas's report how many registers
+and spills the kernel really has.
 """
 
 from __future__ import annotations

@@ -216,7 +216,11 @@ def _epilogues(
 
 
 def _is_step(generic: Structured) -> bool:
-    """Return whether an operation can be computed in registers, element by element."""
+    """Return whether an operation can be computed on values in registers, one element at a time.
+
+    The operation must be element-wise, have one output, load nothing itself, and transpose no
+    operand.
+    """
     return (
         generic.is_elementwise
         and generic.num_outputs == 1
@@ -226,9 +230,10 @@ def _is_step(generic: Structured) -> bool:
 
 
 def _continues(generic: Structured, result: ir.Value) -> bool:
-    """Return whether each iteration of an operation reads its own, distinct element of ``result``.
+    """Return whether an element-wise operation can take the elements of ``result`` from registers.
 
-    No other input of the element-wise operation may be a view of the same buffer.
+    It can if each iteration reads its own element of ``result``, at the same indices wherever the
+    operation reads ``result``, and if no other input is a view of the buffer of ``result``.
     """
     pairs = zip(generic.maps, generic.operands, strict=True)
     readings = [map_ for map_, value in pairs if value == result]

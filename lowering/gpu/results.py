@@ -185,7 +185,10 @@ class _Step:
 
     @cached_property
     def places(self) -> list[ir.AffineExpr]:
-        """The indices of the output's element, as expressions of the reduction's loops."""
+        """The indices of the output's element, as expressions of the reduction's loops.
+
+        They are the indices at which ``generic`` writes its output in the iteration at ``indices``.
+        """
         loops = ir.AffineMap.get(self.num_loops, 0, list(self.indices))
         return [
             expr.compose(loops).maybe_downcast() for expr in self.generic.output_maps[0].results
@@ -246,9 +249,10 @@ class _WithRegisters:
         self.shift = 0
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of operand ``number`` at ``point``.
+        """Return operand ``number``'s element at ``point``, from a register or by an emitted load.
 
-        The field ``shift`` must be the index of ``point`` among the adjacent points.
+        Before the call, the field ``shift`` must be set to the index of ``point`` among the
+        adjacent points for which elements in registers were given.
         """
         if number in self._given:
             return self._given[number][self.shift]

@@ -148,7 +148,10 @@ def _by_one_thread(operation: ir.Operation, threads: Threads) -> None:
 
 
 def _barrier_after(operation: ir.Operation) -> None:
-    """Emit a block barrier after a load, to complete all threads' loads before a later store."""
+    """Emit a block barrier after ``operation``, a ``memref.load`` outside of linalg operations.
+
+    All threads thus complete the load before a later operation overwrites the element.
+    """
     with ir.InsertionPoint.after(operation), operation.location:
         gpu.barrier()
 

@@ -1,7 +1,7 @@
 """Emits element-wise operations with transposed operands, via squares in shared memory.
 
-A square has ``SIDE`` by ``SIDE`` elements of an operand or of the result, or as many points of the
-iteration space.
+The block processes ``SIDE`` by ``SIDE`` points of the iteration space at a time. They read a square
+of ``SIDE`` by ``SIDE`` elements of each transposed operand, and write such a square of the result.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def emit_transposition(
         generic: the operation.
         plan: its plan.
         threads: the thread's index, and the size of the block in whole warps.
-        squares: for each transposed operand, shared memory for ``SIDE`` rows of ``ROW`` elements,
-            of which ``SIDE`` are used.
+        squares: for each transposed operand, a buffer in shared memory of ``SIDE`` rows. A row has
+            ``SIDE`` elements of the operand, padded to ``ROW`` elements.
     """
     _Emitter(generic, plan, threads, squares).emit()
 

@@ -63,8 +63,8 @@ def plan_transposition(
 
     Args:
         across: the loop along which the result is contiguous.
-        along: the loop along which the operands are contiguous.
-        element_bytes: size of an element, by the operand's index.
+        along: the loop along which the transposed operands are contiguous.
+        element_bytes: bytes of an element of each transposed operand, by the operand's index.
         shared_limit: bytes of shared memory for squares.
     """
     operands: list[TransposedOperand] = []

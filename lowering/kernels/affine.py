@@ -71,7 +71,10 @@ def ceil_divide(left: Index, right: Index) -> Index:
 
 
 def modulo(left: Index, right: Index) -> Index:
-    """Return ``left mod right``, never negative for a positive ``right``."""
+    """Return ``left mod right``: an int if both are ints, else an emitted value.
+
+    For a positive ``right``, the result is never negative.
+    """
     if isinstance(left, int) and isinstance(right, int):
         return left % right
     return add(left, multiply(multiply(floor_divide(left, right), right), -1))

@@ -188,9 +188,11 @@ def store_booleans_as_bytes(kernel: ir.Operation) -> None:
 
 
 def store_boolean_constants_as_bytes(module: ir.Module, kernels: Iterable[ir.Operation]) -> None:
-    """Convert boolean constants from i1 to i8 (one byte per boolean), if an rKernel reads them.
+    """Change the element type of boolean constants that rKernels read from i1 to i8 (a byte each).
 
-    ``kernels`` are the rKernels; other constants are not changed.
+    A constant is a ``memref.global`` of the module.
+
+    ``kernels`` are the rKernels of the module; constants that none of them reads stay i1.
     """
     read = {
         ir.FlatSymbolRefAttr(operation.attributes["name"]).value
@@ -230,7 +232,10 @@ def _generic_booleans(generic: Structured) -> None:
 
 
 def _from_byte(value: ir.Value, point: ir.InsertionPoint) -> None:
-    """Emit the i1 ``value != 0`` at ``point``; let all other users of the i8 use the i1."""
+    """Emit at ``point`` the i1 ``value != 0``, and let all other users of ``value`` use this i1.
+
+    ``value`` is an i8: a boolean that is stored as a byte.
+    """
     with point, value.location:
         zero = arith.constant(_byte(), 0)
         truth = arith.cmpi(arith.CmpIPredicate.ne, value, zero)

@@ -75,8 +75,8 @@ class Combiner:
     """The operation that combines the elements of a reduction.
 
     Attributes:
-        name: name of the operation.
-        attributes: attributes of the operation.
+        name: name of the MLIR operation, such as ``arith.addf``.
+        attributes: attributes with which the operation is emitted.
         element: type of the reduction's result in memory.
         is_boolean: whether the operation combines booleans, which are bytes in memory.
     """
@@ -114,7 +114,10 @@ class Combiner:
         return parts[0]
 
     def reduce(self, accumulator: ir.Value) -> ir.Value:
-        """Emit the reduction of a vector to a scalar, in any order."""
+        """Emit the reduction of the vector ``accumulator`` to a scalar.
+
+        The order in which its elements are combined is not specified.
+        """
         if self.rule.by_halves:
             return self._reduce_by_halves(accumulator)
         kind = ir.Attribute.parse(f"#vector.kind<{self.rule.kind}>")

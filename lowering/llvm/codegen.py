@@ -95,8 +95,8 @@ def _optimized(
 def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
     """Return an error which says that foreign code does not define the function ``symbol``.
 
-    ``module`` is the name of the foreign code. ``details`` is inserted in the message after
-    "found".
+    ``module`` is the name of the foreign code. ``details`` says what the foreign code has in place
+    of the definition; the message has this text after "found".
     """
     return TargetError(
         f"module '{module}': expected a definition of the function '{symbol}', found {details}; "

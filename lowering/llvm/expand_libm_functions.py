@@ -56,7 +56,7 @@ def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
 
 
 def _circular(x: Float, quarter: int) -> Float:
-    """Emit sin(x + quarter * pi / 2)."""
+    """Emit sin(x + quarter * pi / 2): sin(x) if ``quarter`` is 0, cos(x) if it is 1."""
     r, n = _reduce_by_half_pi(x)
     square = r * r
     sine = r * square * square.polynomial(_SIN) + r
@@ -286,8 +286,9 @@ def expand_on_vectors(module: ir.Module) -> None:
 def _guarded(operation: ir.Operation, condition: Callable[..., Mask]) -> ir.Operation:
     """Emit a branch on whether all lanes meet ``condition``; return a copy of ``operation``.
 
-    The copy is executed if all lanes meet the condition, otherwise ``operation`` itself. The caller
-    expands the copy.
+    ``condition`` takes the operands of ``operation``, and emits a mask with a bit per lane. The
+    copy is executed if all bits are set, otherwise ``operation`` itself. The caller expands the
+    copy.
     """
     kind = operation.results[0].type
     with ir.InsertionPoint(operation), operation.location:

@@ -47,7 +47,10 @@ def _rewrite_line(line: str) -> str:
 
 
 def literal_bits(kind: str, literal: str) -> int:
-    """Return the bit pattern of a newer LLVM's float literal of type ``kind``, such as "half"."""
+    """Return the bit pattern of a float literal in the syntax of newer LLVM, such as ``+inf``.
+
+    ``kind`` is the name of the literal's type in LLVM IR: "half", "bfloat", "float" or "double".
+    """
     exponent_bits, fraction_bits, _ = _FORMATS[kind]
     if literal.startswith("f0x"):
         return int(literal[3:], 16)

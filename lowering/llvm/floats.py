@@ -69,7 +69,10 @@ class Bits:
 
 
 class Real:
-    """A floating-point value or vector with Python operators; the subclass determines the type."""
+    """The base class of floating-point values, scalars or vectors, with Python operators.
+
+    An operator emits the operation of the arith dialect; a subclass determines the element type.
+    """
 
     fastmath: ClassVar[object] = None
     """The fast-math flags of sums, differences and products."""
@@ -79,7 +82,7 @@ class Real:
 
     @staticmethod
     def element() -> ir.Type:
-        """Return the element type."""
+        """Return the type of a scalar of this class, or of an element of a vector."""
         raise NotImplementedError
 
     def constant(self, number: float) -> Self:
@@ -179,7 +182,10 @@ class Double(Real):
         return self + _ROUND - _ROUND
 
     def low_bits(self) -> Bits:
-        """Emit this value, which ``rounded`` must have returned, as an integer modulo 2**32."""
+        """Emit the conversion of this value to an integer modulo 2**32.
+
+        This value must be a result of ``rounded``: a whole number of magnitude less than 2**51.
+        """
         wide, narrow = (
             shaped_like(self.value.type, ir.IntegerType.get_signless(bits)) for bits in (64, 32)
         )
@@ -193,6 +199,7 @@ class Double(Real):
 def expand(operation: ir.Operation, expansion: Callable[..., Float]) -> None:
     """Replace an operation by the result of ``expansion``, called with the operation's operands.
 
+    ``expansion`` takes the operands as ``Float``, and emits the code that computes the result.
     Operands narrower than f32 are extended to f32, and the result is then truncated to the
     operation's type.
     """

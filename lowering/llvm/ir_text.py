@@ -11,5 +11,9 @@ _UNKNOWN = re.compile(r"\bnocreateundeforpoison ")
 
 
 def downgrade(text: str) -> str:
-    """Return LLVM IR with the same meaning in syntax that llvmlite's older LLVM parses."""
+    """Return the LLVM IR ``text`` in the syntax of llvmlite's older LLVM; its meaning is the same.
+
+    Float literals become bit patterns, and an attribute that the older LLVM does not know is
+    removed.
+    """
     return rewrite_float_literals(_UNKNOWN.sub("", text))

@@ -52,7 +52,10 @@ class Machine:
     registers: int = 0
 
     def has_feature(self, name: str) -> bool:
-        """Return whether ``features`` enables the LLVM feature ``name``."""
+        """Return whether code for this machine may use the LLVM feature ``name``.
+
+        The text ``features`` then contains ``+name``.
+        """
         return f"+{name}" in self.features.split(",")
 
     @property

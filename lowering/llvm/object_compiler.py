@@ -87,9 +87,10 @@ class ObjectCompiler:
         return job.future
 
     def help(self) -> None:
-        """Compile jobs in the caller's thread until all jobs have begun.
+        """Compile waiting jobs in the caller's thread, besides the workers, until no job waits.
 
-        Without worker processes, do nothing: the background thread compiles all jobs.
+        The last jobs may still run in worker processes when this method returns. Without worker
+        processes, do nothing: the background thread compiles all jobs.
         """
         # Without worker processes, a second thread would only wait for llvmlite's lock.
         while self._workers and self._run_next(self._compile_here):

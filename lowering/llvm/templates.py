@@ -1,6 +1,6 @@
-"""Computes values for placeholders in MLIR text: sizes and field offsets of C structures.
+"""Fills templates of MLIR text with the sizes and field offsets of C structures.
 
-The MLIR text defines functions that access the fields of these structures at these offsets.
+A template is MLIR text with placeholders; its functions access the fields of structures.
 """
 
 from __future__ import annotations

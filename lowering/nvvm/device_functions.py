@@ -49,7 +49,10 @@ class PtxModule:
 
     @classmethod
     def of(cls, name: str, text: str, symbols: tuple[str, ...] = ()) -> PtxModule:
-        """Return a module of the PTX ``text`` without comments; rKernels call its ``symbols``."""
+        """Create a module named ``name`` from PTX text; the comments of ``text`` are removed.
+
+        ``symbols`` are the names of the functions in the module that rKernels call.
+        """
         plain = _COMMENT.sub(lambda found: found[1] or "", text)
         return cls(name, plain, symbols)
 
@@ -63,9 +66,10 @@ class PtxModule:
 
     @cached_property
     def functions(self) -> tuple[re.Match[str], ...]:
-        """Matches of the pattern ``_FUNCTION``: one for each declared or defined function.
+        """All declarations and definitions of functions and kernels, as matches of ``_FUNCTION``.
 
-        A kernel is a function, too.
+        The groups of a match are ``.extern``, the result, the name, the parameters, and ``;`` after
+        a declaration or ``{`` before a body.
         """
         return tuple(_FUNCTION.finditer(self._outside))
 
@@ -140,9 +144,9 @@ class PtxModule:
             )
 
     def refused(self, expected: str, found: str) -> TargetError:
-        """Return an error which says that ``found`` was found in this module.
+        """Return an error that names this module, with the texts ``expected`` and ``found``.
 
-        The error also says that ``expected`` was expected.
+        The message is "expected ``expected``, found ``found``; mend it".
         """
         return TargetError(f"module '{self.name}': expected {expected}, found {found}; mend it")
 

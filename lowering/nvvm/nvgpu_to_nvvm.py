@@ -124,7 +124,10 @@ def _matrices(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _struct(kind: ir.Type, count: int) -> ir.Type:
-    """Return the type of ``count`` registers of type ``kind``: a struct if there are several."""
+    """Return the type of ``count`` registers of type ``kind``.
+
+    It is ``kind`` for one register, else a struct with a field for each register.
+    """
     if count == 1:
         return kind
     return ir.Type.parse(f"!llvm.struct<({', '.join([str(kind)] * count)})>")

@@ -18,7 +18,7 @@ _SHORT_POINTERS = "-nvptx-short-ptr"
 
 
 def nvidia_machine(chip: str) -> Machine:
-    """Return the description that LLVM's code generator needs of a chip such as ``sm_90``."""
+    """Return the description of an NVIDIA chip, such as ``sm_90``, for LLVM's code generator."""
     return Machine(TRIPLE, chip, f"+{CHIPS[chip].ptx}", 128, _SHORT_POINTERS)
 
 

@@ -1,1 +1,4 @@
-"""Measures individual rKernels: the time of an rTask on this processor."""
+"""Executes individual rKernels on this processor.
+
+The time of an rTask is measured, and results of external rKernels are checked.
+"""

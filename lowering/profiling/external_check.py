@@ -47,9 +47,11 @@ _MARGIN = 4096
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of an argument: ``array`` is the argument, and lies in the middle of ``whole``.
+    """The memory of an argument of an rKernel, with a margin before and after the argument.
 
-    ``whole`` also has a margin before the array and a margin after the array.
+    Attributes:
+        whole: the margins and the elements of the argument, as an array of one dimension.
+        array: the argument: a view of the middle of ``whole``, in the argument's shape.
     """
 
     whole: Array

@@ -98,7 +98,7 @@ class KernelSources:
     """Copies rKernels of a module at the `buffers` stage to separate modules.
 
     The declarations and weights of the module are read once for all rKernels. ``num_veus`` is the
-    number of threads that an exclusive rKernel may use.
+    number of threads that an rKernel may use if it is exclusive; any other rKernel uses one.
     """
 
     def __init__(self, module: ir.Module, num_veus: int = 1) -> None:

@@ -240,7 +240,11 @@ def _argument_types(kernel: ir.Operation) -> list[ir.MemRefType]:
 
 
 def _random_argument(kind: ir.MemRefType, seed: int) -> NDArray[np.uint8]:
-    """Return memory for an argument: random floats in [-1, 1) for f16, f32 or f64, else zeros."""
+    """Return memory for an argument of the memref type ``kind``, as bytes.
+
+    Elements of type f16, f32 or f64 are random in [-1, 1), all others are zeros. ``seed`` is the
+    seed of the random elements.
+    """
     strides, offset = kind.get_strides_and_offset()
     last = sum((size - 1) * stride for size, stride in zip(kind.shape, strides, strict=True))
     reach = -1 if 0 in kind.shape else offset + last

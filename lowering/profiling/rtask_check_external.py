@@ -1,4 +1,4 @@
-"""`rtask-check-external`: compares results of external rKernels with those of our own rKernels."""
+"""`rtask-check-external`: compares results of external rKernels with those of the compiler's."""
 
 from __future__ import annotations
 
@@ -140,7 +140,8 @@ def _boxes(
 ) -> Checked:
     """Return the boxes that the rTasks of an rKernel read or write, by argument index.
 
-    The keys are the indices of the arguments with accesses of kind ``key``.
+    For each access of an argument, there is a pair of arrays: the starts of the box, and its ends
+    (exclusive), with a row for each rTask. Arguments without such an access have no key.
 
     Args:
         op: the ``rtask.kernel``.

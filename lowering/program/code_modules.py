@@ -1,4 +1,4 @@
-"""Sets two fields of a foreign code module: its calling rKernels, and their operation count."""
+"""Adds to a foreign code module its calling rKernels, and its number of operations in a run."""
 
 from __future__ import annotations
 

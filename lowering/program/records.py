@@ -119,11 +119,11 @@ class SlotResolver:
     """
 
     def __init__(self, scheduled: ScheduledModule, constant_offsets: Mapping[int, int]) -> None:
-        """Index the module's rKernels and the entry function's arguments.
+        """Collect the module's functions, and the attributes of the entry function's arguments.
 
         Args:
             scheduled: a module at the `program` stage whose memory is planned.
-            constant_offsets: byte offset of each weight argument in the constants.
+            constant_offsets: byte offset in the constants of each weight, by its argument index.
         """
         main = entry_function(scheduled.builder.module)
         self._constant_offsets = constant_offsets
@@ -185,7 +185,7 @@ class ArgumentResolver(SlotResolver):
     """
 
     def __init__(self, scheduled: ScheduledModule) -> None:
-        """Index a module at the `program` stage whose memory is planned."""
+        """Create a resolver for a module at the `program` stage whose memory is planned."""
         super().__init__(scheduled, {})
 
     def place(self, root: ir.Value) -> Slot:

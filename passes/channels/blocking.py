@@ -58,8 +58,8 @@ class SplitLoops:
     def renumber(self, map_: ir.AffineMap) -> list[ir.AffineExpr]:
         """Return the results of an indexing map, as expressions in the indices of the new loops.
 
-        The expressions use the block loop in place of a split loop. The caller adds the index of
-        the point loop, which runs over the iterations of a block.
+        A split loop is replaced by its block loop. For an operand that is stored in blocks, the
+        caller adds the index of the dimension of points, ``point(loop)``.
         """
         dims = [ir.AffineExpr.get_dim(self.blocks[loop]) for loop in range(map_.n_dims)]
         renumbered = ir.AffineMap.get(len(self.kinds), 0, dims)
@@ -362,10 +362,10 @@ def _count(shape: Sequence[int]) -> int:
 
 
 def _reassociated(op: ir.OpView, value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Emit the reshape ``op`` for an operand in blocks of channels, and return its result.
+    """Emit a reshape of a tensor in blocks of channels, and return its result.
 
-    ``value`` is the operand in blocks, ``kind`` the type of the result. The points of a block stay
-    the innermost dimension.
+    ``op`` is the same reshape in the plain layout. ``value`` is the operand in blocks, ``kind`` the
+    type of the result in blocks. The points of a block stay the innermost dimension.
     """
     groups = reassociation(op)
     groups.append([groups[-1][-1] + 1])

@@ -1,4 +1,4 @@
-"""Finds a convolution's image (its data operand), if a copy may change the image's layout."""
+"""Finds the image (data operand) of a convolution, if the image can be copied to a new layout."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ class Image:
 
 
 def find_image(op: Structured, weights: Container[ir.Value]) -> Image | None:
-    """Return the image of a convolution; None if a copy may not change the image's layout.
+    """Return the image of a convolution, if the image can be copied to a new layout; else None.
 
-    The result is also None if ``op`` is not a convolution, or if both operands could be the image.
-    An image has as many dimensions as the convolution's result, and the same first dimension, the
-    batch. ``weights`` are the values known at compile time; a weight is not an image.
+    Tensors of f32 or i8 that are not weights can be copied. The result is also None if ``op`` is
+    not a convolution, or if both operands could be the image. An image has as many dimensions as
+    the convolution's result, and the same first dimension, the batch. ``weights`` are the values
+    known at compile time; a weight is not an image.
     """
     dims = op.result_dims(0) if op.is_contraction and op.num_outputs == 1 else None
     if dims is None or len(dims) < 3 or len(op.inputs) != 2:

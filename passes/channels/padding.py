@@ -182,8 +182,9 @@ class _Padding:
     def gainful(self, op: Structured) -> tuple[ir.Value, Padded] | None:
         """Return the image of an 8-bit convolution that should be padded, and its padding.
 
-        Return None if ``op`` is no such convolution, or if padding costs too much. The padded image
-        can be stored in blocks of channels, which makes the convolution faster.
+        The padded image can be stored in blocks of channels, which makes the convolution faster.
+        Return None if ``op`` is no such convolution or is depthwise, if its channels are already a
+        multiple of the block size, 16, or if padding more than doubles them.
         """
         image = find_image(op, self.weights) if multiplies_bytes(op) else None
         if image is None or image.is_depthwise or not _worth_padding(op, image.channels):
@@ -283,8 +284,8 @@ def _concat(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
     """Return the padding of a concatenation's result; None if the result cannot be padded.
 
     All operands need the same padded dimension and run length. If the concatenation is along the
-    padded dimension, the result has the runs of all operands; in this case, at least one operand
-    must also have a reader other than the concatenation.
+    padded dimension, the result has the runs of all operands. In this case, return None if only the
+    concatenation reads the operands: the whole result can then be padded instead, without runs.
     """
     first, dim = operands[0], ir.IntegerAttr(op.operation.attributes["dim"]).value
     if any((source.dim, source.own) != (first.dim, first.own) for source in operands):

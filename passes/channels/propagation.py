@@ -138,10 +138,10 @@ def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
 def _conversions(
     operations: Sequence[ir.OpView], facts: Sequence[Structured | None], rules: Rules[C]
 ) -> tuple[dict[ir.Value, C], Changes[C]]:
-    """Return the changes of layout that copies make, and all changes of layout in the block.
+    """Return the new layouts to which copies convert values, and all new layouts in the block.
 
-    The first result maps each value that a copy converts to its change; the second result includes
-    these changes. A value that operations compute in its old layout is converted if a concatenation
+    The first result maps each value that is copied to its change of layout; the second result
+    includes these changes. A value whose producer keeps the old layout is copied if a concatenation
     can then read and compute the new layout, or if a generic becomes faster. ``facts`` lists, for
     each of ``operations``, its ``Structured`` if the operation is a generic, else None.
     """

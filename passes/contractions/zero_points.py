@@ -138,10 +138,10 @@ def _read_factors(op: Structured) -> tuple[ByteFactor, ByteFactor] | None:
 def _read_factor(value: ir.Value, is_unsigned: bool | None) -> ByteFactor | None:
     """Return the factor, 8-bit integers minus a zero point, that is operand ``value``.
 
-    ``is_unsigned`` is not None if ``value`` is a tensor of i8 without zero point, which the
-    contraction's body extends to i32; it then tells whether the elements are unsigned. If it is
-    None, an elementwise operation before the contraction has to subtract the zero point. Return
-    None if ``value`` is not computed from 8-bit integers in one of these two ways.
+    If ``is_unsigned`` is None, an elementwise operation has to subtract the zero point, and the
+    operand is its result, or is made from its result by reshapes and zero paddings; return None for
+    any other operand. Otherwise, the operand is a tensor of i8 without a zero point, which the
+    contraction's body extends to i32; ``is_unsigned`` tells whether its elements are unsigned.
     """
     if is_unsigned is not None:
         return ByteFactor(value, (), is_unsigned)

@@ -84,13 +84,13 @@ def _is_shared(problem: Problem, value: int) -> bool:
 
 @dataclass(frozen=True)
 class _Source:
-    """A value of a function behind an operand: the operand itself, or a value that it is made from.
+    """A result of an assignment that is an operand, or from which the operand is made.
 
-    For example, a reshape makes an operand from a value.
+    For example, a reshape makes an operand from a result.
 
     Attributes:
-        value: the index of the value among the function's values.
-        is_direct: whether the operand is this value itself.
+        value: the index of the result among the results of all assignments of the function.
+        is_direct: whether the operand is the result itself.
     """
 
     value: int
@@ -100,7 +100,8 @@ class _Source:
 class _Reader:
     """Reads the assignments, loops and values of a function, and numbers them from 0 in order.
 
-    Assignments, loops and values are numbered separately.
+    The values are the results of the assignments. Assignments, loops and values are numbered
+    separately.
     """
 
     def __init__(self, computation: Computation) -> None:
@@ -203,10 +204,10 @@ class _Reader:
                 yield Read(source.value, number, (None,) * len(shape_of(result)))
 
     def _sources(self, value: ir.Value) -> Iterator[_Source]:
-        """Yield the function's numbered values behind ``value``: itself, or those it is made from.
+        """Yield the results of assignments that are ``value``, or from which ``value`` is made.
 
-        If ``value`` has no number, because an operation such as a reshape computes it, the
-        operation is replaced by its operands until all values have numbers.
+        Unless ``value`` is such a result itself, these are the sources of all values that the
+        operation that computes it, such as a reshape, reads. An argument of the function has none.
         """
         if value in self._values:
             yield _Source(self._values[value], is_direct=True)

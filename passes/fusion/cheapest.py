@@ -87,7 +87,10 @@ class CheapestGroups:
         return sorted([*fused, *alone], key=lambda g: self._number[g.operations[-1].operation])
 
     def price(self, groups: Sequence[Group]) -> float:
-        """Return the sum of the predicted seconds of those ``groups`` that can be tiled."""
+        """Return the sum of the predicted seconds of ``groups``.
+
+        Groups that cannot be tiled are left out.
+        """
         units = map(self._unit, groups)
         return sum(self.costs.seconds(unit) for unit in units if unit <= self._fusable)
 

@@ -180,7 +180,10 @@ def is_defined_in(value: ir.Value, inside: Container[ir.Operation]) -> bool:
 
 
 def enclosing(user: ir.OpView, top: Container[ir.Operation]) -> ir.Operation:
-    """Return ``user`` if it is in ``top``, else the operation of ``top`` in which it is nested."""
+    """Return the operation in ``top`` that is ``user`` itself, or in which ``user`` is nested.
+
+    If there is none, return the outermost operation around ``user``.
+    """
     operation = user.operation
     while operation not in top and operation.parent is not None:
         operation = operation.parent.operation

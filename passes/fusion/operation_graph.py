@@ -93,10 +93,11 @@ class OperationGraph:
 
     @cached_property
     def alone(self) -> list[list[int]]:
-        """The operations that fusion leaves as they are: a list of numbers for each rOperator.
+        """The rOperators that fusion leaves as they are, each a list of its operations' numbers.
 
-        Such an rOperator is one of ``scalar_groups``, or a single operation that cannot be fused.
-        Views and constants are left out.
+        They are the ``scalar_groups``, and a separate rOperator for each other operation that
+        cannot be fused. Views, and operations that are cloned for each user, such as constants, are
+        left out.
         """
         grouped = {number for group in self.scalar_groups for number in group}
         others = grouped.union(self.fusable)

@@ -54,7 +54,10 @@ class Partition:
         return self._unit_of.get(number) or Unit([number])
 
     def units(self, numbers: Iterable[int]) -> list[Unit]:
-        """Return the units that contain operations of ``numbers``, in order of these operations."""
+        """Return the units that contain the operations ``numbers``, each unit once.
+
+        The units are in the order of the first of these operations that they contain.
+        """
         return list(dict.fromkeys(map(self.unit_of, sorted(numbers))))
 
     def put(self, units: Iterable[Unit]) -> None:

@@ -153,9 +153,10 @@ def _can_be_computed_in(
 ) -> bool:
     """Whether ``value`` can be computed directly in the buffer and layout ``storage``.
 
-    That is possible if an rOperator or a concatenation computes it, possibly followed by reshapes
-    that the layout allows. ``requested`` maps other values to the buffers and layouts already
-    requested for them.
+    That is possible for the result of an rOperator or a concatenation. The result of a reshape is
+    possible if strides can express the layout of the reshape's operand, and the operand can be
+    computed in this layout. ``requested`` maps other values to the buffers and layouts already
+    requested for them; such a value cannot be that operand.
     """
     owner = value.owner
     if isinstance(owner, ir.Block):

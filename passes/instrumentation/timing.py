@@ -32,10 +32,7 @@ class _Entry:
         return self.seconds + sum(entry.total() for entry in self.inside)
 
     def child(self, name: str) -> _Entry:
-        """Return the last nested entry if it is called ``name``; else append a new entry.
-
-        The new entry is returned.
-        """
+        """Return the last nested entry if it has this name; else append and return a new one."""
         if not self.inside or self.inside[-1].name != name:
             self.inside.append(_Entry(name))
         return self.inside[-1]
@@ -77,7 +74,7 @@ class Timing(Instrumentation):
 
     @contextmanager
     def measure(self, name: str) -> Generator[None]:
-        """Return a context manager that adds the seconds of its block as the phase ``name``."""
+        """Return a context manager that reports the seconds of its block as phase ``name``."""
         start = time.perf_counter()
         try:
             yield

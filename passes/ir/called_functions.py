@@ -25,8 +25,8 @@ def called_functions(module: ir.Module, names: Iterable[str]) -> set[str]:
 def reached_functions(known: Mapping[str, ir.OpView], names: Iterable[str]) -> set[str]:
     """Return ``names`` and the names of all functions that the functions ``names`` call.
 
-    Indirect calls, through other functions, count too. ``known`` maps names to the functions of the
-    module.
+    Indirect calls, through other functions, count too. ``known`` maps names to functions; a called
+    function that is not in ``known`` is in the result, but the functions that it calls are not.
     """
     found: set[str] = set()
     pending = list(names)

@@ -33,7 +33,7 @@ _WIDEST_INTEGER = 64
 
 
 def is_packed(width: int) -> bool:
-    """Whether models pack several integers of ``width`` bits into a byte, unlike NumPy."""
+    """Whether models store several integers of ``width`` bits in a byte; NumPy stores one."""
     return width in (2, 4)
 
 

@@ -88,8 +88,8 @@ def transposed(
 def copied(source: ir.Value, shape: Sequence[int], exprs: Sequence[ir.AffineExpr]) -> ir.Value:
     """Emit a copy of ``source`` with elements rearranged to the given shape, and return it.
 
-    ``exprs`` are the indices of an element of ``source``, as expressions in the indices of the
-    copy.
+    ``exprs`` has, for each dimension of ``source``, the index of the element to copy, as an
+    expression in the indices of an element of the copy.
     """
     identity = ir.AffineMap.get_identity(len(shape))
     return _copy(source, shape, [ir.AffineMap.get(len(shape), 0, list(exprs)), identity])

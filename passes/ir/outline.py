@@ -33,6 +33,8 @@ class Outliner:
     ) -> str:
         """Return the name of a private function; create it unless an equal function exists.
 
+        Functions are equal if their types, bodies and attributes are; locations do not matter.
+
         Args:
             kind: the prefix of the name of a new function.
             inputs: the arguments' types.

@@ -190,7 +190,7 @@ class Scalar:
         return self._guarded_division(self._like(other), make)
 
     def _cannot_trap(self, other: Scalar | float) -> bool:
-        """Whether a division by ``other`` needs no guard, because it cannot trap.
+        """Whether a division of this scalar by ``other`` needs no guard, because it cannot trap.
 
         This holds for division of floats, and for division of integers by a Python number above 0.
         """
@@ -343,8 +343,9 @@ def _through_float32(_kind: ir.Type, _value: ir.Value) -> NoReturn:
 def _conversion(source: DType, target: DType) -> _Conversion | None:
     """Return the class of the operation that converts numbers of type ``source`` to ``target``.
 
-    For a conversion between f16 and bf16, which takes two operations, return ``_through_float32``.
-    Return None if both types are integers of the same width: their bits are the same.
+    A conversion between f16 and bf16 takes two operations; for it, return ``_through_float32``, a
+    function that emits both. Return None if both types are integers of the same width: their bits
+    are the same.
     """
     if is_float(source) and is_float(target):
         if source.itemsize == target.itemsize:

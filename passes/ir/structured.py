@@ -360,9 +360,10 @@ class Structured:
 
     @cached_property
     def _is_dot_product_of_bytes(self) -> bool:
-        """Whether the body sums products of an unsigned and a signed 8-bit integer, four at a time.
+        """Whether an instruction can sum the operation's products of bytes, four at a time.
 
-        A reduction loop of four iterations has to index the last dimension of the first operand.
+        Each product has an unsigned and a signed 8-bit factor. A reduction loop of four iterations
+        has to index the last dimension of the first operand.
         """
         names = sorted(inner.operation.name for inner in self.body)
         if names != ["arith.addi", "arith.extsi", "arith.extui", "arith.muli"]:

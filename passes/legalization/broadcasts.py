@@ -64,9 +64,10 @@ def _fold(nest: Structured) -> None:
 def _source(value: ir.Value, read: ir.AffineMap) -> tuple[ir.Value, ir.AffineMap, ir.Value | None]:
     """Return the tensor that ``value`` repeats or transposes, and the indexing map to read it.
 
-    ``read`` is the indexing map by which an operation reads ``value``. The third result is the
-    scalar that fills ``value``; None if ``value`` is no fill. If ``value`` neither repeats nor
-    transposes a tensor, ``value`` and ``read`` are returned.
+    ``read`` is the indexing map by which an operation reads ``value``. The tensor has to be an
+    argument or a constant, or to repeat or reshape one; if there is no such tensor, ``value`` and
+    ``read`` are returned. The third result is the scalar that fills ``value``; None if ``value`` is
+    no fill.
     """
     while (nest := _elementwise_producer(value)) is not None:
         (yielded,) = nest.yielded

@@ -16,7 +16,8 @@ _FOLDED = "builtin.module(canonicalize,cse)"
 def lower_complex(module: ir.Module) -> None:
     """Lower operations on complex scalars to arithmetic on real and imaginary parts.
 
-    Tensors and arguments of complex element types must have been replaced before.
+    Tensors and arguments of complex element types must have been replaced before, by the function
+    ``store_elements``.
     """
     if not uses_dialect(module, "complex"):
         return

@@ -31,7 +31,7 @@ def unroll_loops(module: ir.Module) -> None:
     """Unroll ``scf.for`` loops with small constant trip counts, outer loops first.
 
     A loop is unrolled if it has at most 64 iterations and unrolling makes at most 2048 operations,
-    unless it has the attribute ``STAYS_SEQUENTIAL``, which is removed.
+    unless it has the attribute ``STAYS_SEQUENTIAL``. At the end, this attribute is removed.
     """
     while True:
         found = [op for op in operations_named(module.operation, "scf.for") if _is_short(op)]

@@ -175,8 +175,12 @@ def _numbers(op: ir.Operation) -> _Numbers:
 def _lowered(operands: Sequence[ir.Value], numbers: _Numbers, combine: _Combine) -> ir.Value:
     """Emit the operations that replace a scatter, and return the result.
 
-    They are a reduction, or loops over the updates if a reduction would take too long. The
-    arguments are those of ``_reduction``.
+    They are a reduction, or loops over the updates if a reduction would take too long.
+
+    Args:
+        operands: the tensor to update, the scatter indices and the updates, of static shapes.
+        numbers: the dimension numbers of the scatter.
+        combine: emits the combination of an element with an update.
     """
     shape, _, update_shape = (ir.RankedTensorType(value.type).shape for value in operands)
     each = [n for dim, n in enumerate(update_shape) if dim not in numbers.update_window_dims]
@@ -265,10 +269,10 @@ class _Windows:
     rank: int
 
     def starts(self, scatter: Sequence[ir.Value]) -> dict[int, ir.Value]:
-        """Emit the indices at which an update's window starts, one per dimension of the operand.
+        """Emit the indices at which an update's window starts in the tensor to update.
 
-        Return them by dimension; a dimension without a key starts at 0. ``scatter`` has the values
-        of the loops over the scatter indices.
+        Return the start index by dimension of this tensor; along a dimension without a key, the
+        window starts at 0. ``scatter`` has the values of the loops over the scatter indices.
         """
         numbers = self.numbers
         index_rank = len(ir.RankedTensorType(self.indices.type).shape)
@@ -285,9 +289,9 @@ class _Windows:
         return starts | {dimension: places[at] for dimension, at in pairs}
 
     def dimensions(self) -> dict[int, int]:
-        """Return a map from dimensions of the operand to window dimensions of the updates.
+        """Return the window dimension of the updates for each dimension of the tensor to update.
 
-        Dimensions of the operand without a window dimension in the updates have no key.
+        Dimensions of this tensor along which a window has a single index have no key.
         """
         numbers = self.numbers
         without = {*numbers.inserted_window_dims, *numbers.input_batching_dims}

@@ -57,7 +57,10 @@ def _map(loops: int, *kept: int) -> ir.AffineMap:
 def _product(
     left: ir.Value, right: ir.Value, shape: Sequence[int], *, is_transposed: bool
 ) -> ir.Value:
-    """Emit and return a batch of matrix products, optionally with transposed right matrices."""
+    """Emit and return a batch of matrix products, optionally with transposed right matrices.
+
+    ``shape`` is the shape of the result, with the batch dimensions first.
+    """
     rank = len(shape)
     batch, row, column, step = range(rank - 2), rank - 2, rank - 1, rank
     sides = (column, step) if is_transposed else (step, column)

@@ -122,7 +122,10 @@ def _is_order(block: ir.Block) -> bool:
 
 
 def _takes_largest(block: ir.Block) -> bool | None:
-    """Whether the larger of two elements comes first; None if the comparison does not tell."""
+    """Whether a body that compares two elements puts the larger one first.
+
+    Return None if the body is not a single "less than" or "greater than" (or equal).
+    """
     found = _comparison(block)
     if found is None or _predicate(found) not in (*_LESS, *_GREATER):
         return None

@@ -196,7 +196,11 @@ class CachedChains:
         )
 
     def _traffic(self, chain: ChunkedChain) -> CacheTraffic | None:
-        """Return a chain's traffic; None if fewer than two rOperators contract run-time values."""
+        """Return a chain's traffic between cache and memory.
+
+        Return None if fewer than two rOperators of the chain contract two values that are known
+        only at run time; such a chain is not cut into chunks.
+        """
         operators = chain.operators
         if sum(map(self._is_product, operators)) < 2:
             return None

@@ -177,10 +177,10 @@ def _can_cut_clone(op: ir.OpView) -> bool:
 
 @dataclass
 class _Emitter:
-    """Emits operations that compute parts of values at the current insertion point.
+    """Emits operations that compute parts of a function's values at the current insertion point.
 
-    Emitted parts are memoized by value and part. ``arguments`` maps each argument of the old
-    function to the value that replaces it.
+    Emitted parts are memoized by value and part. ``arguments`` maps each argument of the function
+    to the argument of the new function that holds the part of it that is needed.
     """
 
     arguments: ValueMap

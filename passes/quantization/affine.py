@@ -42,10 +42,10 @@ def affine_of(found: Range, *, is_symmetric: bool = False) -> Affine:
 
 
 def _scale(extent: float, steps: int) -> float:
-    """Return the real difference of adjacent integers if ``steps`` differences cover a range.
+    """Return the scale, the real difference of adjacent integers, for a range of real numbers.
 
-    ``extent`` is the length of the range of real numbers. The result, a scale, is rounded to f32,
-    and is at least ``TINIEST``.
+    ``extent`` is the length of the range, which ``steps`` such differences cover. The scale is
+    rounded to f32, and is at least ``TINIEST``.
     """
     return float(np.float32(max(extent / steps, TINIEST)))
 

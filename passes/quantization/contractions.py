@@ -66,7 +66,10 @@ class Contraction:
         return [dim for dim, loop in enumerate(loops) if loop in result]
 
     def channel_map(self, factor: int) -> list[int]:
-        """Return the dimension of the result for each dimension in ``channels(factor)``."""
+        """Return, for each dimension in ``channels(factor)``, the dimension of the result.
+
+        The same loop indexes both dimensions.
+        """
         loops = [plain_dim(expr) for expr in self.op.maps[factor].results]
         return [self._result_dims.index(loop) for loop in loops if loop in self._result_dims]
 

@@ -218,9 +218,9 @@ def patterns_of(codegen: Codegen) -> Sequence[CompositePattern]:
 
 
 def answer(codegen: Codegen, method: str, call: Callable[[], object], kind: type[T]) -> T:
-    """Return the result of a method of a code generator, after checking its type.
+    """Call a method of a code generator, and return its result after checking the result's type.
 
-    ``call`` calls the method, whose name is ``method``.
+    ``method`` is the name of the method, for errors; ``call`` calls the method with its arguments.
 
     Raises:
         PassError: if the call fails, or the result is not of type ``kind``; the message names the
@@ -250,10 +250,10 @@ def of_type(codegen: Codegen, what: str, found: object, kind: type[T]) -> T:
 
 
 def ask(codegen: Codegen, method: str, call: Callable[[], T]) -> T:
-    """Return the result of a method of a code generator.
+    """Call a method of a code generator, and return its result.
 
-    ``call`` calls the method, whose name is ``method``. An exception becomes an error of one line
-    that names the code generator and the method.
+    ``method`` is the name of the method, for errors; ``call`` calls the method with its arguments.
+    An exception becomes an error of one line that names the code generator and the method.
 
     Raises:
         PassError: if the call fails.

@@ -203,7 +203,7 @@ def _inverted(op: Structured) -> Structured | None:
 
 
 def _is_kept(op: Structured, reduction: Reading) -> bool:
-    """Whether an elementwise operation combines a tensor with its reduction, as in a softmax.
+    """Whether an elementwise operation has the shapes of ``x - max`` or ``exp / sum`` in a softmax.
 
     The first input of ``op`` has the shape of the result; the second input lacks the dimensions
     along which ``reduction`` reduces, and is broadcast along them.

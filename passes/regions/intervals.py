@@ -134,7 +134,7 @@ class _Intervals:
                 self._cross(slice(self.first, self._made[value] + 1), -size, -1)
 
     def _cross(self, begins: slice, size: int, values: int) -> None:
-        """Change the total bytes and the count of the inputs and outputs of some intervals.
+        """Add to the bytes and the count of the inputs and outputs of some intervals.
 
         Args:
             begins: the indices of the first units of these intervals.

@@ -173,7 +173,10 @@ def _has(reading: Reading, attributes: Mapping[str, object]) -> bool:
 
 
 def _orders(reading: Reading) -> Iterator[Sequence[Operand]]:
-    """Yield the orders of a reading's inputs that give the same result, that of the IR first."""
+    """Yield the inputs of a reading in each order that gives the same result, the IR's order first.
+
+    Only the two inputs of a commutative kind have a second order.
+    """
     yield reading.inputs
     if len(reading.inputs) == 2 and reading.kind in COMMUTATIVE:
         yield reading.inputs[::-1]

@@ -71,12 +71,14 @@ def spatial_letters(axes: Sequence[Axis]) -> dict[int, str]:
 def layout_of(map_: ir.AffineMap, letters: Mapping[int, str], axes: Sequence[Axis]) -> str | None:
     """Return the layout of an operand, such as ``NCHW``: the letter of each dimension in order.
 
-    Return None if a dimension has no letter, or if two dimensions have the same letter.
+    A dimension has the letter of the loop that indexes it; a dimension along which windows move has
+    the letter of its axis. Return None if a dimension has no letter, or if two dimensions have the
+    same letter.
 
     Args:
         map_: the operand's indexing map.
         letters: maps the index of each loop to its letter.
-        axes: the spatial axes.
+        axes: the spatial axes, each with its loop over the result.
     """
     spatial = {axis.loop: letters[axis.loop] for axis in axes}
     found: list[str] = []

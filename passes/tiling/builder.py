@@ -174,11 +174,11 @@ class _TileBuilder:
         self._shift_indices(copy, number)
 
     def _initial(self, op: Structured, result: int, reused: dict[int, ir.Value]) -> ir.Value:
-        """Return the operand of the tiled ``op`` into which the tile of a result is written.
+        """Return the tensor into which the tiled ``op`` writes its tile of a result.
 
-        ``result`` is the index of the result. If the body of ``op`` reads this operand, the
-        returned tensor contains the initial values. ``reused`` maps the index of a result to the
-        input whose tile the result overwrites.
+        ``result`` is the index of the result. If the body of ``op`` reads the elements that it
+        overwrites, the tensor has their initial values; otherwise its values are unspecified.
+        ``reused`` maps the index of a result to the input whose tile the result overwrites.
         """
         value = op.outputs[result]
         if _is_computed(value):
@@ -283,7 +283,10 @@ def _weighted_sum(static: int, dynamic: list[tuple[ir.Value, int]]) -> Size:
 
 
 def _is_computed(value: ir.Value) -> bool:
-    """Whether a ``linalg.generic`` computes ``value``, so that an rTask has only a tile of it."""
+    """Whether a ``linalg.generic`` of the rOperator computes ``value``.
+
+    If so, an rTask has only its tile of ``value``, not the whole tensor.
+    """
     owner = value.owner
     return not isinstance(owner, ir.Block) and is_generic(owner.opview)
 

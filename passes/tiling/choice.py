@@ -223,7 +223,10 @@ def refinements(
 
 
 def num_tiles(extents: Sequence[int], tiling: Tiling) -> int:
-    """Return the number of rTasks of a tiling of loops with the trip counts ``extents``."""
+    """Return the number of tiles, and so of rTasks, of loop classes with given trip counts.
+
+    ``extents`` has the trip count of each class, ``tiling`` its tile size.
+    """
     total = 1
     for extent, tile in zip(extents, tiling, strict=True):
         total *= -(-extent // tile)

@@ -74,12 +74,12 @@ def estimated_kernel(
     limits: Sequence[LoopLimit],
     cost: Callable[[Tiling], TileCost],
 ) -> RKernel:
-    """Return an rKernel that has only the costs of the fastest tiling on a device, for estimates.
+    """Return an rKernel for estimates, with only the costs and the rTasks of the fastest tiling.
 
-    The rKernel has no boxes, and so no data dependencies.
+    The rKernel has no boxes, and so its rTasks have no data dependencies.
 
     Args:
-        device: the device.
+        device: the device on which the tiling is the fastest.
         extents: the trip count of each loop class: loops of several operations that are tiled
             together.
         limits: the limits on each class's tile sizes.

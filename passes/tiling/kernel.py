@@ -161,10 +161,11 @@ class TiledDomain:
         return tuple(reversed(spans))
 
     def filled(self, operation: int) -> Fraction:
-        """Return the average iterations of an rTask, divided by those of an rTask of full size.
+        """Return the share of a full-size rTask's iterations that an rTask has on average.
 
-        Both are iterations of the operation with index ``operation``. Only loops over panels count:
-        the result is below 1 if the trip count of such a loop is no multiple of its tile size.
+        Iterations are those of the operation with index ``operation``. An rTask at the end of a
+        loop has fewer of them if the tile size does not divide the loop's trip count. Only loops
+        over panels count; without such loops, the share is 1.
         """
         return prod(
             (

@@ -51,7 +51,7 @@ class Panels:
         return [*dims[: self.leading], blocks, *dims[self.leading : end], points, *dims[end:]]
 
     def place(self, rank: int) -> int:
-        """Return the index of the dimension to split.
+        """Return the index of the weight's dimension that is split into panels and columns.
 
         ``rank`` is the rank of the weight before the split.
         """

@@ -82,10 +82,11 @@ def drop_scratch(module: ir.Module, kernels: Iterable[str]) -> set[str]:
 
 
 def _has_untouched(function: ir.Operation | ir.OpView, description: ir.Operation) -> bool:
-    """Whether an rKernel does not access its last argument, and this argument is an i8 memref.
+    """Whether an rKernel has a scratch argument that it does not access.
 
-    The argument is not accessed if neither the body of ``function`` nor a box of ``description``,
-    the function's ``rtask.kernel``, refers to it.
+    A scratch argument is the last argument, and a memref of i8 with one dimension. It is not
+    accessed if neither the body of ``function`` nor a box of ``description``, the function's
+    ``rtask.kernel``, refers to it. The result is False for a function without a body.
     """
     blocks = list(function.operation.regions[0].blocks)
     last = blocks[0].arguments[-1] if blocks else None

@@ -30,7 +30,8 @@ Loop = tuple[int, int]
 class _Classes:
     """A union-find structure that divides loops into classes that are tiled together.
 
-    The loops in ``whole`` cannot be tiled.
+    ``parent`` links a loop to another loop of its class; a loop without another parent represents
+    its class. The loops in ``whole`` cannot be tiled.
     """
 
     parent: dict[Loop, Loop] = field(default_factory=dict[Loop, Loop])

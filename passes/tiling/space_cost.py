@@ -32,8 +32,9 @@ class _Index:
 
     Attributes:
         extent: size of the dimension, in elements.
-        parts: the terms; None if the whole dimension is accessed.
-        constant: the constant.
+        parts: the terms, one for each loop in the expression; None if each rTask accesses the whole
+            dimension.
+        constant: the constant that is added to the terms.
     """
 
     extent: int
@@ -41,11 +42,11 @@ class _Index:
     constant: int = 0
 
     def box(self, tiling: Tiling, cut: Sequence[bool]) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Return where an rTask's box begins in this dimension, and the box's size in elements.
+        """Return which loops move an rTask's box along this dimension, and the size of the box.
 
-        Of the beginning, only the part that depends on loops is returned: a pair for each such
-        loop, the index of the loop's class and the coefficient of the loop. The loops of a class
-        are tiled together.
+        For each loop that moves the box, there is a pair: the index of the loop's class, and the
+        distance in elements by which an iteration of the loop moves the box. The loops of a class
+        are tiled together. The size is in elements.
 
         Args:
             tiling: the tile size of each loop class.

@@ -97,7 +97,7 @@ class DerivedWeights:
         return self._derived[key]
 
     def __getitem__(self, value: ir.Value) -> ConstantArgument:
-        """Return the description of the weight ``value``, with its name and attributes."""
+        """Return the description of a weight: its argument's index, name and attributes."""
         return self._weights[value]
 
     def finish(self) -> None:

@@ -27,7 +27,10 @@ class WeightPart:
 
 
 def joined_attributes(parts: Sequence[WeightPart]) -> dict[str, ir.Attribute]:
-    """Return the attributes of a weight that concatenates ``parts`` along dimension 0."""
+    """Return the attributes, by name, of an argument that concatenates ``parts`` along dimension 0.
+
+    They mark the argument as a weight, and describe how its value is computed from ``parts``.
+    """
     return {
         CONSTANT: ir.StringAttr.get("+".join(part.weight.name for part in parts)),
         PARTS: ir.ArrayAttr.get([_part_attribute(part) for part in parts]),

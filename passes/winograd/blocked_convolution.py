@@ -81,7 +81,11 @@ class BlockedConvolution:
 
 
 def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
-    """Return the convolution in blocks of channels that a function computes, else None."""
+    """Return the description of the convolution in channel blocks that a function computes.
+
+    Return None if the function computes anything else, beside an elementwise epilogue and
+    transposes.
+    """
     computation = Computation(function)
     generics = [op for op in computation.generics if filling(op.op.operation.results[0]) is None]
     if not generics or not _is_convolution(generics[0]):

@@ -160,10 +160,10 @@ def cycles(sizes: Sizes, form: Form) -> float:
 
 
 def _strip_bytes(sizes: Sizes, outputs: int) -> int:
-    """Return the bytes of a strip's transformed tiles and sums; a strip is a row of tiles.
+    """Return the bytes that the rTask of a strip keeps: its transformed tiles and their sums.
 
-    Sums are the products of transformed tiles and weights, summed over the channels. A tile has
-    ``outputs`` rows and columns of results.
+    A strip is a row of tiles. The sums are the products of transformed tiles and weights, summed
+    over the channels. A tile has ``outputs`` rows and columns of results.
     """
     size = outputs + TAPS - 1
     tiles = -(-sizes.columns // outputs)

@@ -45,10 +45,11 @@ def join_tiles(value: ir.Value, shape: Sequence[int]) -> ir.Value:
 
 
 def _tiles(around: int) -> list[list[int]]:
-    """Return the reassociation of a reshape from tiles to an image, as groups of dimensions.
+    """Return the groups of tile dimensions that a reshape from tiles to an image joins.
 
-    Tiles [N, K, T, m, S, m, L], T rows and S columns of m x m elements, become [N, K, H, W, L].
-    ``around`` is the number of dimensions before T, two in this example.
+    Tiles [N, K, T, m, S, m, L], with T rows and S columns of m x m elements, become an image
+    [N, K, H, W, L]. ``around`` is the number of dimensions before T. For 2, the result is
+    ``[[0], [1], [2, 3], [4, 5], [6]]``, with a group for each dimension of the image.
     """
     loops = list(range(around + 5))
     return [*([loop] for loop in loops[:-5]), loops[-5:-3], loops[-3:-1], loops[-1:]]

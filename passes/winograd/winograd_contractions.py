@@ -91,10 +91,10 @@ def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
 
 
 def _group(around: Sequence[int]) -> str:
-    """Return the loop over groups, ``"g, "``, as a part of an index expression for ``contract``.
+    """Return the text ``"g, "``, the letter of the loop over groups; an empty text without groups.
 
-    The result is empty without groups. ``around`` lists the sizes of the dimensions before the
-    channels: images, and groups if any.
+    The text is a part of an index expression for ``contract``. ``around`` lists the sizes of the
+    dimensions before the channels: images, and groups if any.
     """
     return "g, " if len(around) > 1 else ""
 
@@ -112,10 +112,13 @@ def contract(
 ) -> ir.Value:
     """Emit a sum of products of f32, and return the result of shape ``shape``.
 
+    For a matrix product, ``loops`` is ``i, j | k``, the factors have the texts ``i, k`` and
+    ``k, j``, and ``result`` is ``i, j``.
+
     Args:
         loops: a letter for each parallel loop, a bar, and a letter for each reduction loop.
-        operands: the factors, each with its index expressions in these letters.
-        result: the index expressions of the result.
+        operands: the factors, each with the index expressions of its dimensions in these letters.
+        result: the index expressions of the result's dimensions.
         shape: the shape of the result.
     """
     outer, summed = loops.split(" | ")

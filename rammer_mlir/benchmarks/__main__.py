@@ -206,11 +206,11 @@ def _measure_offload(options: argparse.Namespace, found: report.Report) -> None:
 
 
 def _figures_21(options: argparse.Namespace) -> list[Figure21Request]:
-    """Return the requests for figure 21 of the RAMMER paper: each has a model size and settings.
+    """Return what to measure for figure 21 of the RAMMER paper: for each model size, a request.
 
     At the scale "small", only the model's small size is requested. At the scale "full", two sizes
     are requested: the reduced size is predicted and measured; the published size needs too much
-    memory for a measurement, and is only predicted.
+    memory for a measurement, and is only predicted. ``options`` are those of the command.
     """
     threads, seconds = max(options.threads), options.seconds
     if options.scale == "small":

@@ -36,7 +36,11 @@ class Request:
         threads: the thread counts to measure with; for this compiler, the vEU counts.
         policies: policies of this compiler to measure.
         contenders: names in ``CONTENDERS`` of the other implementations to measure.
-        budget, patience, timeout: time limits in seconds.
+        budget: seconds of timing for each number of threads.
+        patience: seconds within which contenders must be ready to run, except those that
+            ``timeout`` limits.
+        timeout: seconds within which this compiler and the reference (ONNX Runtime) must be ready
+            to run.
     """
 
     model: str
@@ -79,10 +83,16 @@ class Missing:
 
 @dataclass(frozen=True)
 class Result:
-    """All measurements of a model: latencies, compile cost, and counts of the programs' operations.
+    """All measurements of a model.
 
-    ``missing`` lists the contenders without a latency; ``error`` is the message of an error that
-    ended the measurement.
+    Attributes:
+        request: the model and the settings.
+        counts: the model's weights and operations, whatever runs it.
+        compile: cost of compiling the model by this compiler.
+        timings: latencies of contenders and policies.
+        works: operations, bytes and waiting time of this compiler's programs.
+        missing: the contenders without a latency.
+        error: the message of an error that ended the measurement, or None.
     """
 
     request: Request

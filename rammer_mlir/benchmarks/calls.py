@@ -166,9 +166,10 @@ The values are the form of the code's module, and whether the code has a state.
 
 @dataclass(frozen=True)
 class _Memory:
-    """Arrays of the product ``y = x @ w``.
+    """The arrays of the measured product ``y = x @ w``, with two inputs x and two outputs y.
 
-    The measurement with moving arrays alternates between launches on x0 and y0 and on x1 and y1.
+    Launches with fixed arrays use x0 and y0. Launches with moving arrays use (x0, y0) and (x1, y1)
+    in turns.
     """
 
     x0: Any
@@ -185,7 +186,7 @@ class _Memory:
 
     @property
     def steps(self) -> int:
-        """Number of consecutive launches per sample; the sample's value is their mean time.
+        """Number of consecutive launches that are timed together; their mean time is one sample.
 
         Many launches hide Python's overhead of tens of microseconds per sample. Larger products
         have fewer launches per sample.
@@ -280,9 +281,9 @@ def _turns(executable: Executable, memory: _Memory) -> dict[str, Callable[[], li
 
 
 def _turn(launch: Callable[[], object], steps: int) -> list[float]:
-    """Time one call of ``launch``; return the mean seconds of a launch, in a list of one element.
+    """Call ``launch`` twice, time the second call, and return the mean seconds of a program launch.
 
-    A call of ``launch`` makes ``steps`` launches. An untimed call comes first. The result is a list
+    A call of ``launch`` makes ``steps`` program launches. The result is a list of one element
     because ``take_turns`` expects a list of samples.
     """
     launch()

@@ -18,9 +18,14 @@ ABSOLUTE = 1e-4
 
 @dataclass(frozen=True)
 class Worst:
-    """The output element with the largest error, with the expected and the found value.
+    """The output element with the largest excess: its error, divided by the tolerance of its error.
 
-    The error of an element is divided by the tolerance of this element.
+    Attributes:
+        output: the name of the output.
+        index: the index of the element in the output.
+        expected: the expected value.
+        found: the found value.
+        excess: the error divided by the tolerance; above 1, the element is wrong.
     """
 
     output: str
@@ -36,7 +41,8 @@ class Comparison:
     """The result of comparing all outputs of a run with the expected outputs.
 
     A mismatch is an output that is missing, unknown, or of another shape or element type than
-    expected. If there is a mismatch, no elements are compared.
+    expected; ``mismatches`` has a line of text for each. If there is a mismatch, no elements are
+    compared, and ``worst`` is None.
     """
 
     worst: Worst | None

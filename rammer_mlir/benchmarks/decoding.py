@@ -58,10 +58,10 @@ def _entries(value: object) -> Mapping[str, object]:
 
 
 def _first_fitting(kinds: tuple[object, ...], value: object) -> object:
-    """Return the member of the union ``kinds`` that ``value`` is converted to.
+    """Return the type to which ``value`` is converted, one of ``kinds``, the members of a union.
 
-    The result is the first class in ``kinds`` of which ``value`` is an instance. If no class fits,
-    the result is the first member other than None.
+    The type is the first class in ``kinds`` of which ``value`` is an instance. If there is no such
+    class, it is the first member other than None.
     """
     others = [kind for kind in kinds if kind is not type(None)]
     return next((k for k in others if isinstance(k, type) and isinstance(value, k)), others[0])

@@ -38,9 +38,9 @@ def _say(step: int, text: str) -> None:
 
 
 def demonstrate(options: argparse.Namespace) -> bool:
-    """Compile, run, check, time and display a network.
+    """Compile, run, check, time and display a network, which ``options`` of the command name.
 
-    Return True if the outputs match ONNX Runtime's and the timeline was written.
+    Return True if the outputs match ONNX Runtime's and the timeline was written, else False.
     """
     folder: Path = options.output
     folder.mkdir(parents=True, exist_ok=True)

@@ -30,9 +30,10 @@ Weights = dict[str, np.ndarray]
 
 
 def chain(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
-    """Return a chain of ``count`` nodes and their weights.
+    """Return nodes, each of which reads the previous node's result, and their weights by name.
 
-    The operators are MatMul, Add, Relu and Tanh, repeated in this order.
+    The operators of the ``count`` nodes are MatMul, Add, Relu and Tanh, repeated in this order.
+    MatMul and Add have small weights.
     """
     nodes: Nodes = []
     weights: Weights = {}
@@ -90,9 +91,10 @@ KINDS: dict[str, Callable[[int, np.random.Generator], tuple[Nodes, Weights]]] = 
 
 
 def large_model(kind: str, count: int) -> onnx.ModelProto:
-    """Return a model of about ``count`` nodes of the kind "chain", "tree" or "weights".
+    """Return an ONNX model of about ``count`` nodes, for measurements of the import.
 
-    The model's input is ``v0``; its output has the same shape.
+    ``kind`` is "chain", "tree" or "weights"; the functions of these names make the nodes. The
+    model's input is ``v0``; its output has the same shape.
     """
     nodes, values = KINDS[kind](count, np.random.default_rng(0))
     ends = [

@@ -127,7 +127,7 @@ def worst_kernels(work: Work, roofline: Roofline) -> tuple[KernelLimit, ...]:
 
 
 def limits(results: Iterable[Result], rooflines: Iterable[Roofline]) -> list[Limit]:
-    """Return the lower bounds of the time of every measured program.
+    """Return lower bounds and measured time of each measured program, as ``limit`` computes them.
 
     Programs without a roofline for their number of vEUs are left out.
     """

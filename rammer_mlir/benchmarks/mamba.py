@@ -45,10 +45,10 @@ def filled(text: str, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
 def written(
     layers: int, steps: int, width: int = 256, states: int = 16
 ) -> tuple[onnx.ModelProto, Feeds]:
-    """Return a model with ``layers`` layers, and its input ``x`` [1, steps, width].
+    """Return a Mamba model with ``layers`` layers, and its inputs: ``x`` [1, steps, width].
 
-    Each layer has a recurrence of ``steps`` iterations. The recurrence has a state of ``states``
-    elements for each channel.
+    Each layer has a Loop of ``steps`` iterations, one for each frame. The state of the Loop has
+    ``states`` elements for each channel.
     """
     inner, rank = 2 * width, width // 16
     nodes = ["v0 = Identity(x)"]

@@ -81,7 +81,16 @@ Examples are the axes of reductions and the lengths of sequences.
 
 @dataclass(frozen=True)
 class NodeTest:
-    """A test: a model, its inputs and expected outputs by name, and the outputs' tolerances."""
+    """A test of ONNX's suite for an operator: a model, inputs, and the outputs that are expected.
+
+    Attributes:
+        name: name of the test.
+        model: the model, with parameters such as axes as constants.
+        inputs: inputs by name.
+        outputs: expected outputs by name.
+        relative: the test's relative tolerance of the outputs.
+        absolute: the test's absolute tolerance of the outputs.
+    """
 
     name: str
     model: onnx.ModelProto
@@ -208,9 +217,9 @@ def check(test: NodeTest, run_model: RunModel) -> Result:
 
 
 def _two_units(dtype: np.dtype[np.generic]) -> float:
-    """Return the relative tolerance of outputs of type ``dtype``: twice its machine epsilon.
+    """Return the least relative tolerance of float outputs: twice the machine epsilon of ``dtype``.
 
-    The result of an operator may differ from the expected result by this rounding error.
+    A test's own tolerance applies if it is larger.
     """
     return 2.0**-6 if dtype.name == "bfloat16" else 2 * float(np.finfo(dtype.name).eps)
 

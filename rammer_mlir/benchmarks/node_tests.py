@@ -41,7 +41,11 @@ def _make_check() -> Check:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return text: the fraction of passed tests, and each operator's most frequent failure."""
+    """Return a report as text: the fraction of passed tests, then a line for each failing operator.
+
+    The line has the number of failed tests whose model has the operator, the operator, and the most
+    frequent reason. For a model of several operators, all of them are named together.
+    """
     passed = sum(result.reason is None for result in results)
     lines = [f"node tests: {passed} of {len(results)} pass ({passed / max(len(results), 1):.1%})"]
     failing: dict[str, Counter[str]] = {}

@@ -137,7 +137,11 @@ def _without_profiles(graph: TaskGraph) -> TaskGraph:
 
 @contextmanager
 def _bound_run(compilation: Compilation, feeds: Feeds) -> Generator[Callable[[], None]]:
-    """Yield a function that runs a program once on ``feeds``, with outputs already allocated."""
+    """Yield a function that runs the compiled program once on ``feeds``, the inputs by name.
+
+    The function passes the inputs, and outputs that are already allocated, to the program and runs
+    it.
+    """
     code = compilation.code()
     assert isinstance(code.image, CpuImage)
     inputs = check_inputs(code.image.signature, feeds)
@@ -241,9 +245,10 @@ def total_error(predicted: OperatorSeconds, measured: OperatorSeconds) -> float:
 
 
 def prediction_table(predictions: Iterable[Prediction]) -> str:
-    """Return a table of predicted and measured times with a row per program, and a summary.
+    """Return a Markdown table of predicted and measured times, followed by a summary.
 
-    The summary has the mean, median and largest error of the predictions over all programs.
+    The table has a row for each program and number of vEUs. The summary has the mean, median and
+    largest error of each of the two predictions over all rows.
     """
     rows = [["model", "threads", "operators", "measured ms", "profiled ms", "error", "per operator",
              "median operator", "modelled ms", "error", "per operator"]]  # fmt: skip

@@ -73,6 +73,8 @@ def readme_part(report: Report, name: str) -> str:
 def replace_part(readme: str, part: str) -> str:
     """Return ``readme`` with the text between the lines ``BEGIN`` and ``END`` replaced by ``part``.
 
+    The two lines themselves, which are HTML comments, stay.
+
     Raises:
         OptionError: if ``readme`` does not have these lines.
     """
@@ -85,7 +87,11 @@ def replace_part(readme: str, part: str) -> str:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write a report's files to the folder of results, and update the README; return 0."""
+    """Publish the report that the command line names, and return 0.
+
+    The report's plot, numbers and tables are written to the folder of results, and the README's
+    section about results is replaced.
+    """
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.publish")
     parser.add_argument("name", metavar="NAME", help="of the machine, as cpu-xeon-2-cores")
     parser.add_argument("--input", type=Path, default=Path("build/bench") / JSON)

@@ -78,7 +78,11 @@ class Report:
 
 
 def compile_table(results: Iterable[Result]) -> str:
-    """Return a table of the cost of compiling each model: seconds by stage, and memory sizes."""
+    """Return a Markdown table with the cost of compiling each model.
+
+    A row has the seconds of each compile stage, and sizes in MB: of the compiling process, and of
+    the program's arena and intermediates.
+    """
     measured = [(result, result.compile) for result in results if result.compile is not None]
     stages = list(dict.fromkeys(stage for _, cost in measured for stage in cost.stages))
     sizes = ["peak MB", "before MB", "arena MB", "live MB", "tensors MB"]
@@ -103,7 +107,7 @@ def machine_line(report: Report) -> str:
 
 
 def text(report: Report) -> str:
-    """Return the report as Markdown: all tables, and the failures."""
+    """Return the report as Markdown: all tables, and lists of failed measurements."""
     parts = [machine_line(report), *_models(report.models)]
     if report.rooflines:
         parts += ["The processor at its best", roofline_table(report.rooflines)]
@@ -179,7 +183,11 @@ def _models(results: Sequence[Result]) -> list[str]:
 
 
 def launch_table(launches: Iterable[LaunchTime]) -> str:
-    """Return a table of launch times with a row for each number of vEUs."""
+    """Return a Markdown table of launch times in microseconds with a row for each number of vEUs.
+
+    A row has the time of a launch alone, and the time of ``Executable.run``, which includes a
+    launch.
+    """
     rows = [[str(one.num_veus), f"{one.native:.2f}", f"{one.run:.2f}"] for one in launches]
     return table([["vEUs", "native launch us", "Executable.run us"], *rows])
 

@@ -222,7 +222,12 @@ def _loads(
 
 
 def server_table(results: Iterable[ServerResult]) -> str:
-    """Return a table of throughput and latency by model and number of clients."""
+    """Return a Markdown table with a row for each model and number of clients.
+
+    A row has throughput and latency of each contender. Its last columns compare this compiler with
+    the best of the others (ratios of throughputs and of 99% quantiles), and have this compiler's
+    error.
+    """
     results = list(results)
     names = list(dict.fromkeys(load.name for result in results for load in result.loads))
     rows = [["model", "clients", *names, "throughput", "p99", "error"]]

@@ -47,8 +47,8 @@ CASES = ("machine", _EMPTY, _ALONE, _TOGETHER, "probe", *_PRODUCTS.values())
 def description(results: Mapping[str, Result]) -> DeviceDescription:
     """Return a description of the GPU on which the results of a kit were measured.
 
-    ``results`` has the results by case. Fields that no case measures are taken from the built-in
-    description of the most common board with this chip.
+    ``results`` has the result of each case by the case's name. Fields that no case measures are
+    taken from the built-in description of the most common board with this chip.
 
     Raises:
         OptionError: if a case in ``CASES`` has no result, or did not succeed.
@@ -110,7 +110,8 @@ def _latency(reads: Sequence[Mapping[str, Any]], units: int) -> float:
 
     The latency is the number of bytes in flight divided by the bandwidth. Both are those of a
     launch with a block on each of the ``units`` multiprocessors and ``_LOADS`` loads in flight per
-    thread. ``reads`` has the measured launches that read device memory.
+    thread. ``reads`` has the measured launches that read device memory, each a mapping with the
+    keys ``blocks``, ``loads`` (in flight per thread), ``seconds`` and ``bytes``.
     """
     read = next(one for one in reads if (one["blocks"], one["loads"]) == (units, _LOADS))
     return units * _IN_FLIGHT * read["seconds"] / read["bytes"]

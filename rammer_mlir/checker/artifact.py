@@ -34,7 +34,7 @@ def refuse(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
 def limit(found: float, what: str, most: int = MOST) -> None:
     """Raise ScheduleError if the count ``found`` exceeds ``most``, to bound the proof's time.
 
-    ``what`` says in the message what is counted.
+    The error's message begins with ``what``, the name of the counted objects, such as "rTasks".
     """
     if found > most:
         raise ScheduleError(f"{what}: expected at most {most}, found {found:.0f}")
@@ -217,11 +217,12 @@ class Artifact:
         ))  # fmt: skip
 
     def _read_accesses(self, kernels: Sequence[Any], words: Array) -> None:
-        """Read the accesses of each rKernel into ``accesses``, and their boxes into ``boxes``.
+        """Read the accesses of rKernel ``k`` into ``accesses[k]``, and all boxes into ``boxes``.
 
         An access has three integers: the index of the rKernel's argument; the effect (0 read, 1
         write, 2 update); and the index in ``boxes`` of the boxes that the rTasks access.
-        ``kernels`` has the rKernels of ``proof.json``, ``words`` is the content of ``boxes.bin``.
+        ``kernels`` has the rKernels of ``proof.json``: each has its number of rTasks, then its
+        reads, writes and updates. ``words`` is the content of ``boxes.bin``.
         """
         self.num_rtasks = integers((tasks for tasks, _, _, _ in kernels), "rTasks", MOST)
         limit(np.abs(words.astype(float)).max(initial=0), "numbers of boxes.bin", LARGEST)

@@ -37,9 +37,9 @@ def listed_codegens() -> str:
 
 
 def listed_modules(model: RunnableModel) -> str:
-    """Return a line for each module of foreign code in a model, and a line of totals.
+    """Return a line for each module of foreign code in a model, then a line of totals.
 
-    If the model has several programs, each program has a heading and these lines.
+    If the model has several programs, the text has these lines for each program, below a heading.
     """
     if isinstance(model, Executable | GpuExecutable):
         return "\n".join(_lines(model))
@@ -50,9 +50,10 @@ def listed_modules(model: RunnableModel) -> str:
 def _programs(
     model: RunnableModel, title: str = ""
 ) -> Iterator[tuple[str, Executable | GpuExecutable]]:
-    """Yield each program of a model, in a pair with a heading that names the program.
+    """Yield, for each program of a model, a heading that names the program, and the program.
 
-    Each heading begins with ``title``; the heading of a model's only program is ``title`` alone.
+    A heading is ``title`` followed by the entry, part or specialization to which the program
+    belongs. The heading of a model's only program is ``title`` alone.
     """
     if isinstance(model, Executable | GpuExecutable):
         yield title, model

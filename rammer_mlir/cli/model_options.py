@@ -109,9 +109,9 @@ def add_module_options(parser: argparse.ArgumentParser) -> None:
 
 
 def given_model(options: argparse.Namespace) -> AnySource:
-    """Return the model or module that the command line names, with the options that apply to it.
+    """Return the ONNX model or MLIR module that the command line names; ``-`` means standard input.
 
-    The name ``-`` stands for standard input.
+    The result also has the values of ``--external-data``, or of ``--entry`` and ``--constants``.
 
     Raises:
         ModelError: if the model or module cannot be read.
@@ -225,7 +225,8 @@ def parse_pairs(flag: str, metavar: str, given: Sequence[str]) -> dict[str, str]
 def add_timeline_options(parser: ArgumentParser, what: str) -> None:
     """Add the options ``--timeline``, ``--explain`` and ``--compare``.
 
-    ``what`` is a phrase for the help text that says which run these options describe.
+    ``what`` names, in the help text, the run that is shown and explained: "a recorded run" or "the
+    run that the simulator predicts".
     """
     parser.add_argument(
         "--timeline",

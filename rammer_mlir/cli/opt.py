@@ -108,7 +108,7 @@ def _listing(options: argparse.Namespace) -> str:
 
 
 def _check_flags(options: argparse.Namespace, flags: Sequence[str], parser: ArgumentParser) -> None:
-    """Raise OptionError for an unknown pass, or for two options that cannot be combined.
+    """Raise OptionError for an unknown pass or argument, or for options that exclude each other.
 
     Users name passes by ``flags``, such as ``--canonicalize``, and as values of
     ``--mlir-print-ir-before`` and ``--mlir-print-ir-after``.

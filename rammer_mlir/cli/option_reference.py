@@ -20,7 +20,10 @@ those of a compilation [in Python](python.md). [Environment variables](environme
 
 
 def option_reference() -> str:
-    """Return the reference: a table for each tool, and a table for ``rammer_mlir.compile``."""
+    """Return the reference as Markdown: a table of the options of each tool, and a last table.
+
+    The last table has the keyword arguments of ``rammer_mlir.compile``.
+    """
     lines = [_HEAD]
     for parser in (compile_parser(), run_parser(), opt_parser()):
         lines += [f"## {parser.prog}", parser.description or "", "", *_table(parser), ""]

@@ -17,7 +17,7 @@ from rammer_mlir.scheduling.policies import get_policy
 
 
 def check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> None:
-    """Raise an error if an option that controls runs does not apply to ``executable``.
+    """Raise an error if an option for runs, such as ``--pin``, does not apply to ``executable``.
 
     An option may not apply because of the target, or because the host runs the model in parts.
 

@@ -23,7 +23,10 @@ class _Tool(Protocol):
 
 
 def start(name: str, arguments: Sequence[str]) -> int:
-    """Run the tool of module ``name`` in ``rammer_mlir.cli``; return its exit code, 1 on errors."""
+    """Run a command-line tool on ``arguments``, and return its exit code: 1 after an error.
+
+    ``name`` is the tool's module in the package ``rammer_mlir.cli``, such as ``compile``.
+    """
     refused: MissingPackageError
     try:
         with told_if_missing():

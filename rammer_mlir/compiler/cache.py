@@ -190,7 +190,10 @@ class CachedCompiler:
         return part
 
     def find(self, given: Given) -> CompiledModel | None:
-        """Return the cached program for these input shapes and values; None if there is none."""
+        """Return the cached program of the model for the input shapes and input values ``given``.
+
+        Return None if the cache has no such program, is off, or cannot store the model's programs.
+        """
         if self._cache is None:
             return None
         problem = obstacle(self._digest, self._options)
@@ -244,7 +247,7 @@ class CachedCompiler:
             self._cache.keep(digest_of(parts), made, parts)
 
     def _programs(self, compiler: Parts | None) -> ProgramCache | None:
-        """Return the cache level of programs; None if ``compiler`` is None.
+        """Return the cache level of programs; None if there is no cache or ``compiler`` is None.
 
         ``compiler`` has the components of cache keys that do not depend on the model.
         """

@@ -246,7 +246,7 @@ class Compilation:
                 self._backend.run(self._work, stage)
 
     def emit(self, stage: str) -> bytes:
-        """Compile up to a stage; return IR as text, and objects as bytes.
+        """Compile up to a stage; return the text of its IR or assembly, or its binary, as bytes.
 
         Raises:
             OptionError: if the stage is unknown, or the target does not have it.
@@ -362,7 +362,10 @@ class Compilation:
             return graph_of_operators(self.module).graph()
 
     def _priced_graph(self, passes: tuple[str, ...]) -> TaskGraph:
-        """Return the task graph after ``passes``, the passes that annotate rKernels with costs."""
+        """Compile up to the stage `buffers`, run ``passes``, and return the task graph.
+
+        ``passes`` are passes in textual form that annotate rKernels with costs; it may be empty.
+        """
         self.run_to("buffers")
         if passes:
             run_pipeline(self.module, f"builtin.module({','.join(passes)})")

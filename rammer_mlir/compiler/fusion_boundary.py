@@ -27,8 +27,8 @@ def check_boundary(boundary: str) -> None:
 def formed_operators(options: CompileOptions, enough: int | None = None) -> str:
     """Return the pass that forms rOperators, in the syntax of textual pipelines.
 
-    ``enough`` is the number of independent rTasks that occupy all vEUs; None takes the default of
-    the pass.
+    ``enough`` is the number of independent rTasks that occupy all vEUs; None takes the pass's
+    default. Only the boundary ``parallelism`` uses it.
     """
     name, _, most = options.given["boundary"].partition("=")
     if name == "parallelism":

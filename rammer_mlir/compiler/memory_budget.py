@@ -175,7 +175,7 @@ class _Search:
                 yield _Setting(self._budget, chunks, int(share * self._budget))
 
     def _refuse(self, free: MemoryDecision) -> None:
-        """Raise OptionError with the smallest sufficient budget that is found.
+        """Raise OptionError with the smallest number of bytes for which a program was found.
 
         ``free`` is the decision for the program without a budget.
         """
@@ -260,7 +260,10 @@ def _text(module: ir.Module) -> str:
 
 
 def _peak(module: ir.Module) -> int:
-    """Return the peak bytes of intermediates if rOperators run in the order of the module."""
+    """Return the most bytes of intermediates that are live at the same time.
+
+    The rOperators run one after the other, in the order of the module.
+    """
     return read_steps(entry_block(module)).steps.peak
 
 

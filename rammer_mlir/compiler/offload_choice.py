@@ -67,7 +67,11 @@ class TrialPasses:
 
 
 def choose_regions(passes: TrialPasses) -> Step:
-    """Return the step that chooses which regions to keep, by the predicted or measured time."""
+    """Return the step of the stage `regions` that chooses which regions keep their foreign code.
+
+    The choice has the least predicted time, or the least measured time if ``passes.finals`` is
+    given.
+    """
 
     def choose(work: Work) -> None:
         trials = _Trials(work, passes)

@@ -126,7 +126,10 @@ class Search:
         return True
 
     def know(self, choice: Choice) -> float:
-        """Return the predicted seconds of a choice of regions, simulating it at the first call."""
+        """Return the predicted seconds of a choice of regions; simulate it if they are unknown.
+
+        Neither the limit of simulations nor the limit of time applies.
+        """
         known = _known_as(choice)
         if known not in self.seconds:
             self.seconds[known] = self._simulate(known)

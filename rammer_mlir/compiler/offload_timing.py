@@ -148,9 +148,10 @@ class Finals:
         return seconds_of_runs([program.record(self._feeds) for _ in range(_RECORDS)])
 
     def timed(self) -> Measured:
-        """Time all programs, then the fastest programs a second time.
+        """Time all programs, then the fastest programs a second time; return all times.
 
-        Programs are compared within rounds, because the machine's speed changes between rounds.
+        ``time_twice`` describes the result. Programs are compared within rounds, because the
+        machine's speed changes between rounds.
         """
         found = replace(time_twice(self.choices, self._rounds), untried=len(self._untried))
         for choice, seconds in found.seconds.items():

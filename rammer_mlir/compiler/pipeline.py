@@ -95,7 +95,10 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
 
 
 def _to_program(options: CompileOptions, passes: BudgetPasses) -> tuple[Stage, ...]:
-    """Return the stages from `operators` to `program`, which keep the memory budget, if any."""
+    """Return the stages from `operators` to `program`.
+
+    If the user gives a memory budget, the stages search for a program that fits it.
+    """
     budget = options.given["memory_budget"]
     if budget is not None:
         return budget_stages(passes, budget)
@@ -139,7 +142,10 @@ def _cpu_shaped(options: CompileOptions, named: NamedMachine | None) -> tuple[st
 
 
 def _panel_width(options: CompileOptions, named: NamedMachine | None) -> int:
-    """Return the width of the panels of a product's right operand, in columns."""
+    """Return the count of columns in a panel of a matrix product's right operand: 16 or 32.
+
+    A panel has the columns that a weight stores contiguously.
+    """
     # Predictions for another kind of device do not depend on the processor that makes them.
     # Two registers of f32 hold 32 columns with AVX-512; fewer than 16 would not fill a cache line.
     return 16 if _is_cpu(options) and _machine(named).vector_bits < 512 else 32
@@ -398,7 +404,10 @@ def _tiled_for_gpu(options: CompileOptions, target: str, unit: MatrixUnit | None
 
 
 def _offered(options: CompileOptions, target: str) -> str:
-    """Return the options of `rtask-tile` for providers and their target; "" without providers."""
+    """Return the options ``providers`` and ``target`` of the pass `rtask-tile`, as pipeline text.
+
+    The result is "" if the user names no provider of rKernels.
+    """
     if not options.rkernels:
         return ""
     return f" providers={','.join(options.rkernels)} target={target}"
@@ -424,7 +433,10 @@ def _scheduled(options: CompileOptions, memory: int) -> tuple[str, ...]:
 
 
 def applied_costs(options: CompileOptions) -> tuple[str, ...]:
-    """Return the pass that queries the user's cost function; empty without such a function."""
+    """Return the pass that queries the user's cost function, alone in a tuple.
+
+    The tuple is empty if the user gives no cost function.
+    """
     if not options.costs:
         return ()
     where = f'device="{options.device}" num-veus={options.num_veus}'

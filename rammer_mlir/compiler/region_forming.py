@@ -43,7 +43,7 @@ class FormRegions:
 
     @property
     def outlined(self) -> tuple[str, ...]:
-        """Passes up to the outlining of regions."""
+        """The passes of ``marked`` and ``partitioned``, then the pass that outlines regions."""
         return (*self.marked, *self.partitioned, "rtask-outline-regions")
 
     def __call__(self, work: Work, module: ir.Module) -> QuantizationReport | None:
@@ -71,7 +71,8 @@ class FormRegions:
     def _problem(self, module: ir.Module) -> str:
         """Return a message with the reason why no region has code, and advice.
 
-        ``module`` contains no regions; the function modifies it.
+        To find the reason, the passes that form regions run again on ``module``, in which the host
+        computes all operations.
         """
         wanted = " or ".join(f"'{name}'" for name in self.codegens)
         _run(module, self.marked)

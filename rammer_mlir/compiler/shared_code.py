@@ -48,7 +48,7 @@ class KnownObjects:
     Attributes:
         programs: maps the digest of a program's code to the program's object files: first the main
             object, then the rKernels' objects. None to reuse only objects of single rKernels.
-        rkernels: objects of single rKernels.
+        rkernels: the store of objects of single rKernels; None to compile every rKernel.
     """
 
     programs: KnownCode[tuple[bytes, ...]] | None = None

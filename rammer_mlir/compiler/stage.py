@@ -163,7 +163,7 @@ class Stage:
 
 
 def _size_text(module: ir.Module) -> str:
-    """Return a text with the number of rKernels in a module.
+    """Return the size of a module as text for the log, such as "12 rKernels".
 
     If the module has no rKernels, the text has the number of operations.
     """

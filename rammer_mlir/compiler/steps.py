@@ -111,7 +111,10 @@ def _begin_kernels(work: Work, image: CpuImage, machine: Machine) -> dict[str, s
 
 
 def _with_decision(work: Work, words: str) -> str:
-    """Return ``words``, a summary, with lines about regions, quantization and memory appended."""
+    """Return ``words``, a program's summary, with summaries of the compiler's decisions appended.
+
+    The decisions are those about regions, quantization and memory, as far as they were made.
+    """
     decisions = (work.decision, work.quantized, work.memory)
     decided = (each.summary for each in decisions if each is not None)
     return "\n".join((words, *decided))

@@ -52,7 +52,7 @@ class Recipe:
     """The steps that turn one or several weights into an array that compiled code reads.
 
     Attributes:
-        name: name of the weight.
+        name: name of the weight; empty if ``parts`` is given.
         held: the weight's value, if the IR contains this value (``rtask.value``); else None.
         parts: the weights to concatenate, if the array is computed from several weights.
         steps: the steps to apply in order. Reshapes and transposes alternate, a reshape first.
@@ -164,7 +164,7 @@ def recipe_from_json(found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
 
 
 def is_matrix(step: Step) -> bool:
-    """Whether ``step`` is a matrix by which to multiply, not a reshape, a transpose or a sum."""
+    """Whether a recipe's step multiplies by a matrix; all other steps reshape, transpose or sum."""
     return len(step) > 0 and not isinstance(step[0], int | str)
 
 

@@ -93,7 +93,8 @@ class Lane(_Place):
     """Word indices of a lane's record.
 
     Attributes:
-        STACK, STACK_TOP: the saved stack pointer, and the lowest address of the stack.
+        STACK, STACK_TOP: the saved stack pointer, and the stack's lowest address, at which its
+            growth ends.
         STATUS: the lane's ``Status``.
         SITE: the index of the operation at which the lane waits.
         BLOCK, BLOCK_RECORD: the index of the lane's block, and the address of the block's record.

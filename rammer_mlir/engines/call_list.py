@@ -105,7 +105,10 @@ class CallList:
         return address_of(self._head)
 
     def take_status(self) -> int:
-        """Return the result of the last failed call, and clear it; 0 if no call has failed."""
+        """Return the status that the last failed call returned, and clear it.
+
+        The result is 0 if no call has failed since the status was last cleared.
+        """
         found = int(self._head["status"][0])
         self._head["status"] = 0
         return found

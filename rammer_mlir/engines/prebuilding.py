@@ -68,5 +68,5 @@ class _Libraries:
         return open_libraries(self.module)
 
     def find(self, symbol: str) -> int:
-        """Return the address of a symbol; 0 if no library has it."""
+        """Return the address of the symbol ``symbol``; 0 if none of the libraries has it."""
         return find_function(self.opened, symbol)

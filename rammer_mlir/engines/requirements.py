@@ -46,7 +46,11 @@ def unmet(need: Requirement) -> str:
 
 
 def missing(needs: Sequence[Requirement]) -> str | None:
-    """Return a message about the first unusable package or library; None if all are usable."""
+    """Return a message about the first problem with required packages; None if there is none.
+
+    A problem is a package that is missing or has another version, or a library that cannot be
+    opened.
+    """
     opened = (_open(need) for need in needs if need.library and not unmet(need))
     problems = (*map(unmet, needs), *(each for each in opened if isinstance(each, str)))
     return next(filter(None, problems), None)
@@ -120,7 +124,10 @@ def _open(need: Requirement) -> ctypes.CDLL | str:
 
 
 def _advice(problem: str) -> str:
-    """Return advice after a library failed to load; ``problem`` is the loader's message."""
+    """Return the clause of an error message that tells what to install for a library to load.
+
+    ``problem`` is the dynamic loader's message about the library that failed to load.
+    """
     for library, packages in _SYSTEM_LIBRARIES.items():
         if problem.startswith(f"{library}:"):
             return f"install the system's package of {library}: {packages}"

@@ -97,7 +97,7 @@ class OpenModules:
         self.seconds[module.name] = spent
 
     def explain(self, kernel: int) -> str:
-        """Return why rKernel ``kernel`` (an index) failed last; an empty text if unknown."""
+        """Return the reason why the rKernel with index ``kernel`` failed last; "" if unknown."""
         entries = zip(self._kernels, self._open, strict=True)
         return next(filter(None, (_reason(e) for k, e in entries if k == kernel)), "")
 

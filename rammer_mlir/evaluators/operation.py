@@ -87,7 +87,10 @@ class Operation:
         return None if value is None else [int(x) for x in value.reshape(-1)]
 
     def attribute(self, name: str, default: object = None) -> Any:
-        """Return the value of attribute ``name``, or ``default`` if the operator omits it."""
+        """Return the value of attribute ``name``, or ``default`` if the operator omits it.
+
+        The value has the Python type that ``attributes`` describes.
+        """
         return self.attributes.get(name, default)
 
 
@@ -99,7 +102,10 @@ It raises `NotFoldableError` for unsupported forms of the operator.
 
 
 def single(compute: Callable[[Operation], Numbers]) -> Evaluator:
-    """Return an evaluator of an operator whose single result ``compute`` returns."""
+    """Return an evaluator of an operator with a single result.
+
+    ``compute`` returns this result; the evaluator returns it as an array, alone in a list.
+    """
     return lambda operation: [np.asarray(compute(operation))]
 
 

@@ -171,9 +171,10 @@ def operator_times(graph: TaskGraph, plan: Plan, timeline: Timeline) -> list[flo
 def rtask_seconds_of(
     graph: TaskGraph, plan: Plan, table: TaskTable, timeline: Timeline
 ) -> list[float]:
-    """Return an estimate of the seconds that each rTask of ``table`` takes in the run ``timeline``.
+    """Return the estimated seconds of each rTask in the run ``timeline``, in ``table``'s order.
 
-    The estimate is the mean time of the rTasks of the same rOperator.
+    The estimate is the mean time of the rTasks of the same rOperator. ``table`` has the rTasks of
+    all rOperators of ``graph``, and ``plan`` is their schedule.
     """
     times = operator_times(graph, plan, timeline)
     counts = [0] * len(times)

@@ -48,11 +48,11 @@ def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Ke
 
 
 def _size(model: OpenModel, padding: Padding, needed: int) -> int:
-    """Return the padded size of the open axes, at least ``needed``.
+    """Return the size, at least ``needed``, to which the open axes of a part's inputs are padded.
 
-    A model that can compile specializations uses the smallest sufficient size of all compiled
-    sizes. A model from an artifact uses the smallest sufficient size of its stored specializations,
-    if there is such a size.
+    It is the smallest sufficient size that ``padding`` allows (``Padding.step``). A model from an
+    artifact compiles nothing, so for it the result is the smallest sufficient size of the stored
+    specializations; if none is sufficient, it is that of ``Padding.step``, and the run will fail.
     """
     if model.makes_new:
         return padding.step(needed)

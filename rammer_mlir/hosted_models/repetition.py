@@ -37,7 +37,10 @@ def repeat_natively(loop: Loop) -> None:
 
 
 def _keeps_shapes(loop: Loop, model: Executable) -> bool:
-    """Whether each state that the body returns has the dtype and shape of the state it received."""
+    """Whether each state that the body returns has the dtype and shape of the state it received.
+
+    ``model`` is the compiled body, whose signature has these dtypes and shapes.
+    """
     first = 2 if loop.step.is_counted else 0
     count = len(loop.states)
     given = model.signature.inputs[first : first + count]

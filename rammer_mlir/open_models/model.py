@@ -383,7 +383,10 @@ def _written(key: Key) -> list[Any]:
 
 
 def _artifact(model: RunnableModel) -> Artifact:
-    """Return the artifact of a specialization; ``model`` must be a ``CompiledModel``."""
+    """Return the content of an artifact for one specialization.
+
+    ``model`` is the specialization, which must be a ``CompiledModel``.
+    """
     assert isinstance(model, CompiledModel)
     return model.artifact()
 

@@ -106,8 +106,8 @@ class HeldPrograms:
 class HeldModels:
     """A ``Specializer`` that takes specializations from the artifact of a composed model.
 
-    The model with open dimensions is then a part of the composed model, or the whole model. No
-    specialization is compiled.
+    The specializations are those of one model with open dimensions, which is a part of the composed
+    model, or the whole model. No specialization is compiled.
 
     Attributes:
         path: the artifact, for messages.

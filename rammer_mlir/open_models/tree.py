@@ -47,10 +47,10 @@ class ComposedModel(RunnableModel):
         """Add the programs in memory to ``tree``; return this model's JSON description."""
 
     def described(self, kind: str) -> Node:
-        """Return the keys that the manifest nodes of all composed models have.
+        """Return the part of this model's manifest node that nodes of all composed models have.
 
-        These are ``kind``, ``made`` (target, policy, number of vEUs), ``inputs``, ``outputs`` and
-        ``shape_values``.
+        Its keys are ``kind`` (of the node, such as ``open``), ``made`` (target, policy, number of
+        vEUs), ``inputs``, ``outputs`` and ``shape_values``.
         """
         made = {"target": self.target, "policy": self.policy, "num_veus": self.num_veus}
         return {
@@ -63,10 +63,11 @@ class ComposedModel(RunnableModel):
 
 
 def summed_stats(models: Iterable[RunnableModel]) -> dict[str, Any]:
-    """Return the compile statistics of several models: the seconds of each stage, summed.
+    """Return the compile statistics of several models together.
 
-    If a module of foreign code cannot be used, the compiler's own rKernels replace the module. The
-    key ``replaced`` then has the reasons, by module name.
+    The key ``seconds`` has the seconds of each stage, summed over the models. If the compiler's own
+    rKernels replace modules of foreign code that cannot be used, the key ``replaced`` has the
+    reasons, by module name.
     """
     seconds: dict[str, float] = {}
     replaced: dict[str, str] = {}

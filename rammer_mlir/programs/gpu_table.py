@@ -183,7 +183,8 @@ def _words(placed: Placed, arguments: _Arguments, base: int) -> Sequence[int]:
 class _Arguments:
     """Collects the rOperators' argument lists, which are stored at the end of the table.
 
-    Equal argument lists are stored once.
+    An argument list has two words for each argument of the rKernel: the index of a buffer, and a
+    byte offset. Equal argument lists are stored once.
     """
 
     def __init__(self, program: Program, numbers: dict[Buffer, int]) -> None:

@@ -114,7 +114,9 @@ def text_of(value: object) -> str:
 
 
 def complete(declared: Iterable[ModuleOption], given: Mapping[str, str]) -> dict[str, Value]:
-    """Return the values of all declared options by name: the given value, else the default.
+    """Return the values of all declared options by option name: the given value, else the default.
+
+    ``given`` has texts of values by option name; they are converted to the options' types.
 
     Raises:
         ValueError: if an option does not allow its value.
@@ -134,7 +136,10 @@ def of_owner(given: Mapping[str, str], owner: str) -> dict[str, str]:
 
 
 def written(given: Mapping[str, str]) -> str:
-    """Return option values as text, such as ``openvino.threads=2&iree.seconds=60``."""
+    """Return option values, given by name, as a text in the form of a URL's query.
+
+    For example, the text is ``openvino.threads=2&iree.seconds=60``.
+    """
     return urlencode(given)
 
 

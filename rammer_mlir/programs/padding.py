@@ -101,18 +101,24 @@ class Padding:
         return max(sizes.values()) + self.has_spare
 
     def step(self, needed: int) -> int:
-        """Return the smallest compiled size (step) that is at least ``needed``."""
+        """Return the smallest allowed size (step) that is at least ``needed``.
+
+        The allowed sizes are 8, 16, 32, 64, 96, ..., and the size that the bound ``most`` needs.
+        Inputs are padded to these sizes only, so that few specializations are compiled.
+        """
         return next(size for size in self._steps() if size >= needed)
 
     def steps(self, most: int | None = None) -> list[int]:
-        """Return the compiled sizes (steps) that together serve all sizes up to a bound, ascending.
+        """Return the allowed sizes (steps) that together serve all sizes up to a bound, ascending.
+
+        The allowed sizes are those that ``step`` can return.
 
         Args:
             most: an upper bound of the sizes without padding; None for no bound other than
                 ``self.most``. The smaller of both bounds applies.
 
         Returns:
-            The compiled sizes; empty if both bounds are None.
+            The allowed sizes; empty if both bounds are None.
         """
         bounds = [bound for bound in (most, self.most) if bound is not None]
         if not bounds:
@@ -155,7 +161,8 @@ class Padding:
     def pad(self, feeds: Mapping[str, Array], size: int) -> dict[str, Array]:
         """Return a copy of ``feeds`` in which the padded axes are extended to ``size``.
 
-        ``feeds`` are arrays by input name.
+        ``feeds`` are arrays by input name. The additional elements are 0; in an input with
+        ``is_last``, they are ``size - 1``.
         """
         found = dict(feeds)
         for each in self.inputs:
@@ -189,7 +196,10 @@ def _padded(value: Array, how: PaddedInput, size: int) -> Array:
 
 
 def _compiled_sizes() -> Iterator[int]:
-    """Yield the compiled sizes 8, 16, 32, 64, 96, 128, 192, 256, ... without end."""
+    """Yield the sizes 8, 16, 32, 64, 96, 128, 192, 256, ... without end.
+
+    Inputs are padded to these sizes, and specializations are compiled for them.
+    """
     size = _SMALLEST
     while True:
         yield size

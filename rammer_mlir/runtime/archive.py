@@ -59,7 +59,11 @@ def add_member(archive: zipfile.ZipFile, file: IO[bytes], name: str, pieces: Pie
 
 
 def is_as_written(archive: zipfile.ZipFile, file: IO[bytes]) -> bool:
-    """Return whether the file contains an archive of uncompressed members and nothing else."""
+    """Return whether the file contains an archive of uncompressed members and nothing else.
+
+    The first member must begin at the first byte, and the archive must end, without a comment, at
+    the last byte.
+    """
     file.seek(-_END_RECORD, os.SEEK_END)
     if not file.read().startswith(_END) or archive.comment:
         return False

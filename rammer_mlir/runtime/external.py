@@ -66,9 +66,9 @@ def with_prebuilt_modules(image: CpuImage) -> CpuImage:
 
 
 def _weights(image: CpuImage) -> list[Weights]:
-    """Return, for each stateful function, a list of the addresses of its buffers that are weights.
+    """Return, for each stateful function, the addresses of those of its buffers that are weights.
 
-    A list has an entry for each buffer of the function. The entry is None if the buffer is not a
+    A function's list has an entry for each of its buffers. The entry is None if the buffer is not a
     weight, or if different rOperators call the function with different weights.
     """
     kernels = {entry.kernel for entry in image.entries}
@@ -80,7 +80,7 @@ def _weights(image: CpuImage) -> list[Weights]:
 
 
 def _weight(image: CpuImage, slot: Slot) -> int | None:
-    """Return the address of a buffer if it is a weight, else None."""
+    """Return the host address of the memory that ``slot`` names if it is a weight, else None."""
     return image.constants.addresses([slot.offset])[0] if slot.base == "constant" else None
 
 

@@ -110,7 +110,7 @@ def _is_ready(spec: TensorSpec, value: Any) -> bool:
 
 
 def _may_be_written(arrays: Sequence[Array], inputs: Sequence[Array]) -> bool:
-    """Whether arrays are writable and share no memory with each other or with inputs."""
+    """Whether arrays are writable, and certainly share no memory with each other or with inputs."""
     return all(array.flags.writeable for array in arrays) and not any(
         np.may_share_memory(array, other)
         for number, array in enumerate(arrays)

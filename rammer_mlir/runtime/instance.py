@@ -162,9 +162,9 @@ class Instance:
                 self._idle.append(context)
 
     def _surrounded(self, task: Callable[[Context], int], context: Context) -> int:
-        """Call ``task`` with this thread pinned to the caller's core, if one is given.
+        """Call ``task`` and return its result; the thread is pinned to the caller's core, if any.
 
-        Afterwards, check the status that foreign code has stored.
+        After the call, raise a TargetError if foreign code has stored the status of a failure.
         """
         core = self._caller_core
         with nullcontext() if core is None else caller_on(core):

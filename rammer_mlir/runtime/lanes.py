@@ -232,6 +232,10 @@ class Lanes:
                 turn.bell.release()
 
     def _idle(self) -> set[int]:
-        """Return the lanes that no run has locked and that are not in the list of free lanes."""
+        """Return the indices of the lanes that no run has locked and that are not listed as free.
+
+        A thread has taken such a lane, but its run has not begun or has ended. An interrupt may
+        have kept the thread from giving the lane back.
+        """
         unlocked = {number for number, lock in enumerate(self.locks) if not lock.locked()}
         return unlocked.difference(self._free)

@@ -12,10 +12,11 @@ _MODULES, _ENTRIES, _OPTIONS = "modules", "entries", "options"
 
 
 def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry] = ()) -> Parts:
-    """Return the manifest entries and archive members for foreign code modules.
+    """Return what an artifact stores of foreign code modules: manifest entries and archive members.
 
-    ``entries`` are the stateful functions of these modules. A module whose code is linked into
-    ``code.so``, the program's shared library, has no member.
+    A member has the content of one module. A module whose code is linked into ``code.so``, the
+    program's shared library, has no member. ``entries`` are the stateful functions of these
+    modules; they are stored in the manifest.
     """
     if not modules:
         return Parts({}, {})

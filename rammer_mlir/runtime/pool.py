@@ -260,10 +260,16 @@ def _stop(
 ) -> None:
     """End a pool's threads, unless this process did not create the pool or a launch is running.
 
-    ``process`` is the id of the process that created the pool, and ``memory`` is the pool's memory.
     After a fork, the child has no threads of the pool. A launch is running if the interpreter exits
     while a daemon thread runs a model. Waiting for that launch could block forever, and the system
     ends the threads with the process anyway.
+
+    Args:
+        code: the native functions by which the pool starts and stops threads.
+        memory: the pool's memory, with the structures ``POOL`` and ``THREAD``.
+        _jobs: the pool's jobs, not used: the argument keeps their memory until the threads end.
+        lanes: the pool's lanes, which are closed.
+        process: the id of the process that created the pool.
     """
     if os.getpid() == process and not _launches(memory):
         lanes.close()

@@ -39,7 +39,11 @@ _EXCLUSIVE = "exclusive"
 
 
 def write_program(program: Program, proof: Proof) -> dict[str, bytes]:
-    """Return the members that contain a program's records and its proof."""
+    """Return the archive members that contain a program's records and its proof.
+
+    The keys are the names of the members (``program.json``, ``proof.json``, ``boxes.bin``), the
+    values their content.
+    """
     boxes = _Boxes()
     described = {
         "values": [[v.name, v.kind, astuple(v.place), v.num_bytes] for v in proof.values],
@@ -137,7 +141,13 @@ def _read_record(words: Sequence[Any]) -> Record:
 
 @dataclass
 class _Boxes:
-    """An int64 array that collects the offsets and sizes of boxes, and stores equal data once."""
+    """An int64 array that collects the offsets and sizes of boxes, and stores equal data once.
+
+    Attributes:
+        parts: the pieces of the array, as bytes, in order.
+        size: the count of int64 numbers in the array.
+        known: for each piece, by its bytes, the index in the array where it begins.
+    """
 
     parts: list[bytes] = field(default_factory=list[bytes])
     size: int = 0

@@ -14,8 +14,8 @@ def each_weight(constants: Constants, proof: Proof) -> Constants:
     """Return a program's constants, divided so that each weight is a separate array.
 
     Arrays of single weights can be compared with those of other programs, to store equal weights
-    once. ``proof`` has the byte offset of each weight. Constants that consist of several arrays
-    already are returned unchanged.
+    once. ``proof`` has the byte offset of each weight. Constants that already consist of several
+    arrays, or of none, are returned unchanged.
     """
     if len(constants.parts) != 1:
         return constants
@@ -29,7 +29,11 @@ def digest(part: Bytes) -> bytes:
 
 
 class Weights:
-    """Collects the weights of several programs; equal weights are stored once."""
+    """Collects the weights of several programs; equal weights are stored once.
+
+    ``parts`` has the different weights in the order in which they were added. The collection is
+    these weights one after the other, without gaps.
+    """
 
     def __init__(self) -> None:
         """Create an empty collection."""

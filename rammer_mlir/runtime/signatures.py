@@ -34,7 +34,10 @@ Verifier = Callable[[Path, bytes, bytes | None], None]
 
 
 def message_of(members: Mapping[str, Pieces]) -> bytes:
-    """Return the bytes to sign: names and SHA-256 digests of all members except the signature."""
+    """Return the bytes to sign: names and SHA-256 digests of all members except the signature.
+
+    ``members`` has the content of each of these members, by the member's name.
+    """
     lines = [_HEAD]
     for name, pieces in sorted(members.items()):
         found = hashlib.sha256()
@@ -65,7 +68,8 @@ def signer_of(key: PemKey) -> Signer:
 def verifier_of(key: PemKey) -> Verifier:
     """Return a function that raises ArtifactError unless a file has a signature valid for ``key``.
 
-    ``key`` is the public key.
+    ``key`` is the public key. The arguments of the returned function are the file's path, for the
+    error message, the signed bytes (``message_of``), and the content of the signature member.
 
     Raises:
         OptionError: if ``key`` is not an Ed25519 public key.

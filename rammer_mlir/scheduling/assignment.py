@@ -148,10 +148,11 @@ def _by_start(starts: FloatArray, free: FloatArray, num_rtasks: int, seconds: fl
 
 
 def _ready(latest: FloatArray, barrier_seconds: float) -> FloatArray:
-    """Return the time in seconds at which the producers of an operator allow each vEU to start.
+    """Return the earliest time in seconds at which each vEU can start rTasks of an operator.
 
-    Producers are the rTasks, placed already, that the operator's rTasks read from. A vEU waits for
-    a barrier if another vEU runs producers. ``latest`` has the end of each vEU's last producer in
+    The time is determined by the producers: the rTasks, placed already, that the operator's rTasks
+    read from. A vEU starts after the end of its own producers, and, if another vEU runs producers,
+    after their end and the time of a barrier. ``latest`` has the end of each vEU's last producer in
     seconds; 0 for a vEU without producers.
     """
     owner = int(latest.argmax())

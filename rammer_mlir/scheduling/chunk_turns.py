@@ -84,7 +84,8 @@ class _Turn:
 class _Turns:
     """The turns of the chunks of one chain: when each chunk may start, and on which vEU.
 
-    ``ends`` has the indices of the chunks that have a turn, ascending; ``turns`` has their turns.
+    ``ends`` has the indices, ascending, of the chunks whose last operator touches an intermediate
+    that no other chunk touches; ``turns`` has the turn of each of these chunks.
     """
 
     ends: Sequence[int]
@@ -106,7 +107,7 @@ def _turns(ends: Sequence[int], num_veus: int, *, homes: bool) -> _Turns:
 
     With ``homes`` and enough chunks for all vEUs, each vEU computes a range of consecutive chunks,
     because consecutive chunks share operands, such as the keys of an attention head. Otherwise all
-    vEUs share each chunk.
+    vEUs share each chunk. In both cases, at most ``num_veus`` chunks are in progress at a time.
     """
     share = -(-len(ends) // num_veus)
     at_home = homes and num_veus > 1 and len(ends) >= _EVEN * share * num_veus

@@ -100,10 +100,10 @@ class Clocks:
     def wait(self, veu: int, goal: Goal) -> tuple[tuple[int, int], ...]:
         """Update the clock of a vEU that waits for a goal; return the waits of its barrier.
 
-        A goal is the number of rTasks of each vEU that must be complete. A wait is a pair
-        (w, order): the barrier waits until vEU w has completed its rTask number ``order``, counted
-        from 0. Waits for rTasks that ``veu`` already knows to be complete are left out; the result
-        may be empty.
+        ``goal.required`` has the number of rTasks of each vEU that must be complete. A returned
+        wait is a pair (w, order): the barrier waits until vEU w has completed its rTask number
+        ``order``, counted from 0. Waits for rTasks that ``veu`` already knows to be complete are
+        left out; the result may be empty.
         """
         known = self.now(veu)
         missing = goal.direct & (goal.required > known)
@@ -120,12 +120,16 @@ class Clocks:
         return tuple((w, int(goal.required[w]) - 1) for w in others)
 
     def mark(self) -> tuple[list[int], list[int], list[Clock]]:
-        """Return the current state of all clocks, for ``reset``."""
+        """Return the current state of all clocks, for ``reset``.
+
+        The three lists have for each vEU: the count of its rTasks so far, the count of the clocks
+        that are stored for it, and the last of these clocks.
+        """
         lengths = [len(since) for since in self._since]
         return list(self.done), lengths, [known[-1] for known in self._known]
 
     def reset(self, mark: tuple[list[int], list[int], list[Clock]]) -> None:
-        """Restore the state that an earlier call of ``mark`` returned."""
+        """Restore the state of all clocks that an earlier call of ``mark`` returned."""
         done, lengths, last = mark
         self.done = list(done)
         for veu, length in enumerate(lengths):

@@ -97,7 +97,8 @@ def _seconds_at(distance: int, measured: MeasuredSeconds, device: Device) -> flo
     """Return an rTask's seconds at a reuse distance that all its operands share.
 
     ``distance`` is the bytes that the program touches between two uses of the operands. The seconds
-    are ``measured.hot`` if the operands stay in the cache, else between ``cold`` and ``far``.
+    are ``measured.hot`` if the operands stay in the cache. Else they rise with the distance from
+    ``measured.cold`` to ``measured.far`` (``far_part``).
     """
     if distance <= min(device.cache_bytes, COLD_BYTES):
         return measured.hot

@@ -42,6 +42,7 @@ class Edge:
 class _Writers:
     """The operands that write a buffer, sorted by the first element that each of them writes.
 
+    Operand i is given by ``operands[i]``, the index of its operator and the index of its argument.
     ``low[i]`` is the first element that operand i writes. ``reach[i]`` is the last element that any
     of the operands 0 to i writes, so that the writers of a range of the buffer can be found by
     bisection.
@@ -117,11 +118,11 @@ class Dependencies:
         return found
 
     def _touched(self, number: int) -> dict[int, tuple[int, int]]:
-        """Return, for each argument that operator ``number`` writes, the range of elements written.
+        """Return for each argument that operator ``number`` writes the range of written elements.
 
-        A range is the first and the last element, counted from the argument's start. For buffers
-        that are updated in place, reads count like writes, because a later update has to wait for
-        them.
+        The keys are the indices of arguments. A range is the first and the last element that any of
+        the operator's rKernels writes, counted from the argument's start. For buffers that are
+        updated in place, reads count like writes, because a later update has to wait for them.
         """
         hulls: dict[int, tuple[int, int]] = {}
         operator = self._graph.operators[number]
@@ -215,8 +216,8 @@ class Dependencies:
     ) -> Iterator[Edge]:
         """Yield the dependencies of an access of ``consumer`` on earlier writes of its elements.
 
-        With ``after_reads``, also yield the dependencies on earlier reads. Operator o has rKernel
-        ``kernels[o]``.
+        With ``after_reads``, also yield the dependencies on earlier reads, if the accessed buffer
+        is updated in place. Operator o has rKernel ``kernels[o]``.
         """
         view = self._graph.operators[consumer].operands[access.argument]
         low, high = self._hull(access)

@@ -96,7 +96,11 @@ class Device:
         return replace(self, flops_per_second=self.rate(matrix_element), matrix_rates=())
 
     def start_seconds(self, number: int) -> float:
-        """Return the seconds to start rProgram ``number`` of a run; the first has number 0."""
+        """Return the seconds to start rProgram ``number`` of a run; the first has number 0.
+
+        The first rProgram takes ``launch_seconds``. A later one takes ``barrier_seconds`` on a
+        bulk-synchronous device, else ``queued_launch_seconds``, if given.
+        """
         if number == 0:
             return self.launch_seconds
         if self.is_bulk_synchronous:

@@ -9,10 +9,11 @@ from rammer_mlir.scheduling.program import Barrier, Item, RProgram
 
 
 def execution_order(program: RProgram) -> Iterator[tuple[int, Item]]:
-    """Yield (vEU, run or barrier), each barrier after the rTasks that the barrier waits for.
+    """Yield the runs and barriers of an rProgram in an execution order, as pairs (vEU, item).
 
-    Runs are not split. Any order that always continues with a run or barrier that is not blocked
-    reaches the end, unless waits block each other, because step counters only grow.
+    A barrier comes after all rTasks that it waits for, and a run is not split. Step counters only
+    grow, so it does not matter which item that is not blocked is executed next: each such order
+    reaches the end, unless waits block each other.
 
     Raises:
         ScheduleError: if some waits block each other; the message names these waits.

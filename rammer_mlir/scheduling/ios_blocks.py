@@ -190,7 +190,8 @@ def most_transitions(sources: Sources) -> float:
     """Return IOS's upper bound on the number of transitions of a block (IOS section 4.2).
 
     A transition consists of a set of units and one of the set's endings. An ending is a subset that
-    can be the last stage of a schedule of the set.
+    can be the last stage of a schedule of the set. ``sources`` has for each unit of the block the
+    indices of the units that it reads from.
     """
     wide = width(sources)
     length = len(sources) / wide + 2

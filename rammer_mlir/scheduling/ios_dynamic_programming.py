@@ -92,7 +92,8 @@ class EndingSearch:
 
     An ending of a set of units is a possible last stage of a schedule of the set. Of endings of
     equal time, the one with the fewest units is preferred: the prediction counts a single barrier
-    per stage, but within a stage, waits are per tile and may cost more.
+    per stage, but within a stage, waits are per tile and may cost more. ``_best`` has for each set
+    solved so far the seconds of its best schedule, and the mask of the last stage.
 
     Attributes:
         readers: for each unit, the mask of the units that read the unit's result.

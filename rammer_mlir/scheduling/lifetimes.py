@@ -68,7 +68,10 @@ def lifetimes(graph: TaskGraph, plan: Plan) -> Lifetimes:
 
 
 class _Uses:
-    """A step-by-step execution of a plan's programs that records the lifetimes of buffers."""
+    """Executes a plan's programs step by step, and collects from the runs the lifetimes of buffers.
+
+    Call ``execute`` for each program in order, then ``of_buffers``.
+    """
 
     def __init__(self, graph: TaskGraph, plan: Plan) -> None:
         self._graph = graph

@@ -108,11 +108,11 @@ def aligned(num_bytes: int) -> int:
 
 
 def _conflicts(lives: Lifetimes, sizes: Mapping[int, int]) -> dict[int, list[int]]:
-    """Return, for each buffer, the buffers that must not share memory with it.
+    """Return, for each buffer in ``sizes``, the buffers that must not share memory with it.
 
-    The execution order is divided into intervals, and only buffers that are live in the same
-    interval are compared. The work thus grows with the number of simultaneously live buffers, not
-    with the number of all buffers.
+    ``lives`` has the lifetime of each buffer. The execution order is divided into intervals, and
+    only buffers that are live in the same interval are compared. The work thus grows with the
+    number of simultaneously live buffers, not with the number of all buffers.
     """
     # Intervals of square root length balance their number against the comparisons in each.
     width = max(1, int(np.sqrt(lives.last.max(initial=0))))

@@ -78,10 +78,10 @@ def overlap(reads: Boxes, writes: Boxes, read_origin: int = 0, write_origin: int
 
 
 def radix_basis(*sides: Boxes) -> tuple[int, ...]:
-    """Return the longest chain of strides, descending, in which each is a multiple of the next.
+    """Return strides, descending, each a multiple of the next: the longest such chain.
 
-    The candidates are 1 and the stride of each dimension along which any box of the ``sides`` has
-    several elements.
+    The strides are taken from 1 and the stride of each dimension along which a box in ``sides``
+    has several elements. Of chains of equal length, the one with the largest stride is returned.
     """
     used = {1}
     for boxes in sides:
@@ -102,7 +102,10 @@ def span(boxes: Boxes) -> Int64Array:
 
 
 def _distinct(boxes: Boxes) -> tuple[Boxes, Int64Array]:
-    """Return the distinct boxes among ``boxes``, and each box's index among the distinct boxes."""
+    """Return ``boxes`` without duplicates, and for each box of ``boxes`` its index in that result.
+
+    Two boxes are duplicates if their offsets and their sizes are equal.
+    """
     if len(np.unique(boxes.offsets)) == len(boxes.offsets):
         return boxes, np.arange(len(boxes.offsets))
     table = np.column_stack((boxes.offsets, boxes.sizes))

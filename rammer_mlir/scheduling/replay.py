@@ -157,9 +157,9 @@ def simulate_repeated(graph: TaskGraph, plan: Plan, device: Device) -> Simulatio
 
 
 class _Memory:
-    """The addresses of all buffers in bytes.
+    """The addresses in bytes that the simulation of the caches assumes for a plan's buffers.
 
-    The arena comes first, then all buffers outside the arena, one after another.
+    The arena begins at address 0. All buffers outside the arena follow, one after another.
     """
 
     def __init__(self, graph: TaskGraph, plan: Plan) -> None:

@@ -82,7 +82,8 @@ class StageSearch:
     long if it has more than ``LONGEST`` units, or if the bound on its transitions exceeds
     ``max_transitions``. In a long segment, chains of operators become units if ``joins_chains``. A
     segment that still has more than ``LONGEST`` units is cut into blocks; any other segment is one
-    block. Each block is searched separately.
+    block. Each block is searched separately. ``_solved`` has the results of searched blocks, so
+    that a copy of a searched block needs no search.
 
     Attributes:
         sources: for each operator, in a topological order, the operators that it reads from.

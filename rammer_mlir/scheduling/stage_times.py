@@ -19,6 +19,8 @@ Free = list[tuple[float, int]]
 class OperatorTimes:
     """Predicts the time of stages from the rKernels and dependencies of a graph's operators.
 
+    ``_rtask_seconds`` has the predicted time of an rTask of each operator asked for so far.
+
     Attributes:
         sources: for each operator, in a topological order, the operators that it reads from.
         kernels: each operator's rKernel.
@@ -80,7 +82,8 @@ class OperatorTimes:
 class ConcurrentTimes:
     """Predicts the times of stages; the groups of a stage run concurrently, after a barrier.
 
-    A set of units, such as a group or a stage, is a bit mask of indices of units.
+    A set of units, such as a group or a stage, is a bit mask of indices of units. ``_groups`` and
+    ``_stages`` have the results of ``group`` and ``stage`` for the masks asked for so far.
 
     Attributes:
         units: the operators of each unit.

@@ -39,13 +39,19 @@ def log_seconds(part: str, seconds: float) -> None:
 
 
 def log_progress(stage: str, detail: Callable[[], str]) -> None:
-    """Log progress within a stage; ``detail`` is only called if the message is logged."""
+    """Log progress within the stage of the compiler named ``stage``.
+
+    ``detail`` returns the text that follows this name; it is only called if the message is logged.
+    """
     if LOGGER.isEnabledFor(logging.DEBUG):
         LOGGER.debug("%s: %s", stage, detail(), extra={_IS_PROGRESS: True})
 
 
 def log_cache(message: str) -> None:
-    """Log a message about the compile cache, with a mark that ``--explain-cache`` selects."""
+    """Log a message about the compile cache.
+
+    The message has a mark, by which ``shown_on_stderr`` recognizes it if ``explain_cache`` is true.
+    """
     LOGGER.info("cache: %s", message, extra={_IS_CACHE: True})
 
 

@@ -34,6 +34,8 @@ The MLIR bindings are left out, because their own module reports their absence.
 def told_if_missing() -> Generator[None]:
     """Replace the import error of a missing dependency by an error of one line, within the block.
 
+    Import errors of packages that are no dependencies of this project are raised unchanged.
+
     Raises:
         MissingPackageError: for the first package that an import did not find.
     """

@@ -216,9 +216,9 @@ def refuse(expected: str, found: object) -> NoReturn:
 
 
 def check_name(name: str, own: object) -> None:
-    """Check that the name in a plug-in's object is the name of its entry point.
+    """Check that an object that an entry point offers has the entry point's name.
 
-    ``own`` is the name in the object, and ``name`` the name of the entry point.
+    ``own`` is the name that the object gives itself, and ``name`` the name of the entry point.
 
     Raises:
         OptionError: if the names differ.
@@ -309,9 +309,10 @@ def _offers(group: str) -> Offers:
 
 @functools.cache
 def _all_offers() -> Mapping[str, Offers]:
-    """Return the entry points of installed packages as nested mappings: group, name, package.
+    """Return the entry points of all installed packages, by group, name and package.
 
-    If a package is installed twice, its first installation counts.
+    A key of the result is the group of a registry, such as ``rammer_mlir.policies``. If a package
+    is installed twice, its first installation counts.
     """
     # This import takes longer than all other imports at a tool's start.
     from importlib.metadata import distributions

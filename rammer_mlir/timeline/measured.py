@@ -49,7 +49,7 @@ def measured_timeline(
 
 @dataclass(frozen=True)
 class _Named:
-    """The names of rOperators and rKernels, for the spans of a timeline.
+    """Makes the spans of a timeline from a program's records, with the names of its rOperators.
 
     Attributes:
         program: the program that ran, with the names of its rOperators and rKernels.
@@ -62,7 +62,10 @@ class _Named:
     exclusive: Collection[int]
 
     def span(self, veu: int, record: Record, start: float, end: float) -> Span:
-        """Return the span of a record of a vEU; ``start`` and ``end`` are in seconds."""
+        """Return the span of a record of a vEU; ``start`` and ``end`` are in seconds.
+
+        The span of a wait has the name ``barrier`` in place of an rOperator's name.
+        """
         if isinstance(record, BarrierRecord):
             return Span(veu, start, end, "barrier", "barrier", waits=record.waits)
         operator = self.program.operators[record.operator]

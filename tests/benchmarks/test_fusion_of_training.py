@@ -46,7 +46,10 @@ from rammer_mlir.benchmarks.models.training_models import TRAINING_MODELS
 
 
 def cells(rows: str, *beginning: str) -> list[str]:
-    """Return the cells of the row whose first cells are ``beginning``."""
+    """Return the cells of the row of a Markdown table whose first cells are ``beginning``.
+
+    ``rows`` is the text of the table, a line for each row. The test fails if there is no such row.
+    """
     for line in rows.splitlines():
         found = [cell.strip() for cell in line.strip("|").split("|")]
         if found[: len(beginning)] == list(beginning):

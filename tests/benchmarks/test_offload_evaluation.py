@@ -73,7 +73,16 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def counted(name: str, folder: Path, plugin: str, codegen: str = "products") -> Partition:
-    """Partition a model in another process, so that this one does not register the plug-in."""
+    """Return how code generators partition a small model, with the counts of its operations.
+
+    The partition is made in another process, so that this one does not register the plug-in.
+
+    Args:
+        name: name of the model.
+        folder: the folder for the model's file.
+        plugin: path of the Python file that registers the code generator.
+        codegen: name of the code generator.
+    """
     file = folder / f"{name}.onnx"
     file.write_bytes(build(name, scale="small").SerializeToString())
     found = in_child(partition, Job(file, codegen, (plugin,)), 300)
@@ -274,7 +283,7 @@ def test_the_page_of_results_is_whole() -> None:
 
 
 def differences_in(text: str) -> list[str]:
-    """Return the items of the section of differences from the paper."""
+    """Return the items in the section of differences from the paper; ``text`` is the whole page."""
     heading = "## Differences from the paper's measurements, and their reasons\n"
     assert text.count(heading) == 1
     section = text.partition(heading)[2].partition("\n## ")[0].strip()

@@ -1,7 +1,8 @@
 """Executes an artifact's tables on symbols instead of numbers, as a device would, and finds races.
 
-A mutant's own proof is not used: the proof of the original artifact says what rKernels touch.
-Memory holds a symbol for each element: a hash of the way in which the element was computed. Each
+This execution is the reference for the checker's verdict on mutants, artifacts with one change. A
+mutant's own proof is not used: the proof of the original artifact says what rKernels touch. Memory
+has a symbol for each ``_grain`` bytes: a hash of the way in which the bytes were computed. Each
 artifact is run twice, because step counters continue from run to run.
 """
 
@@ -39,7 +40,16 @@ class Wait:
 
 @dataclass(frozen=True)
 class Task:
-    """An rTask; on a GPU, ``publishes`` is the step count that its vEU then publishes, if any."""
+    """An rTask in a vEU's list.
+
+    Attributes:
+        kernel: index of the rKernel in the program.
+        number: index of the rTask among the rTasks of an rOperator with this rKernel.
+        pointers: for each buffer argument, a base ("input", "output", "constant" or "arena"), the
+            index of the input or output, and a byte offset.
+        publishes: on a GPU, the step count that the vEU publishes after this rTask; None if it
+            publishes none. Without meaning on a CPU.
+    """
 
     kernel: int
     number: int
@@ -69,7 +79,11 @@ def _word(words: NDArray[Any], at: int) -> int:
 
 
 def _walk(words: NDArray[Any], at: int, size: int) -> Iterator[list[int] | Wait]:
-    """Yield a list of words for each record of rTasks, or a ``Wait`` for each barrier."""
+    """Yield the entries of a vEU's list in a table, from word ``at`` to the end of the list.
+
+    A barrier is yielded as a ``Wait``, any other entry as the list of its ``size`` words: a record
+    of consecutive rTasks. Raise Harmful if the list has no end within the table.
+    """
     for _ in range(_MOST_RECORDS):
         kind = _word(words, at)
         if kind == -2:
@@ -150,7 +164,11 @@ def _gpu_tables(members: dict[str, bytes], kernels: Sequence[int], launches: int
 
 
 class Oracle:
-    """The execution of an original artifact, with which its mutants are compared."""
+    """The execution of an original artifact, with which its mutants are compared.
+
+    Memory is a dict of arrays of symbols. Its keys are pairs of a base ("input", "output",
+    "constant" or "arena") and the index of the input or output.
+    """
 
     def __init__(self, members: dict[str, bytes]) -> None:
         manifest = json.loads(members["manifest.json"])
@@ -182,7 +200,10 @@ class Oracle:
         return gcd(found, *(slot[2] for slot in program["slots"]))
 
     def harm(self, members: dict[str, bytes]) -> str:
-        """Return what goes wrong in the execution of a mutant, or an empty string."""
+        """Return what goes wrong in the execution of a mutant; "" if its outputs are right.
+
+        ``members`` are the mutant's files by name.
+        """
         try:
             found = self._run_twice(members)
         except Harmful as error:
@@ -195,7 +216,7 @@ class Oracle:
         return "" if same else "other results"
 
     def _run_twice(self, members: dict[str, bytes]) -> list[dict[tuple[str, int], Any]]:
-        """Return the outputs after each of two runs."""
+        """Run the artifact of ``members`` twice; return the outputs' symbols after each run."""
         if self._is_cpu:
             launches = _cpu_tables(members, self._arity)
         else:
@@ -219,7 +240,9 @@ class Oracle:
     ) -> list[int]:
         """Execute a launch of run ``run`` (0, 1, ...) in one of the orders that its waits permit.
 
-        Return the step counters after it. Raises Harmful for races, endless waits and bad accesses.
+        The symbols in ``memory`` change in place. ``counters`` are the step counters of the vEUs
+        before the launch; return those after it. Raise Harmful for races, endless waits and bad
+        accesses.
         """
         races = _Races(memory, len(tables.veus))
         number = len(tables.veus)
@@ -319,7 +342,11 @@ class Oracle:
             memory[key][places] = (symbols + found) * _ODD[argument]
 
     def _accesses(self, kernel: int, number: int) -> list[tuple[str, int, Index]]:
-        """Return kind, argument and elements (relative to the pointer) of an rTask's accesses."""
+        """Return all accesses of rTask ``number`` of an rKernel.
+
+        Each access is a triple: its kind ("R" reads, "W" writes or "U" updates), the index of the
+        argument, and the positions of the accessed symbols, counted from the argument's pointer.
+        """
         if (kernel, number) not in self._touched:
             num_rtasks, *kinds = self._proof["kernels"][kernel]
             if not 0 <= number < num_rtasks:
@@ -389,12 +416,19 @@ class _Races:
                 raise Harmful("a race")
 
     def read(self, key: tuple[str, int], places: Index, at: Any) -> None:
-        """Check that a read is ordered after all writes of its elements; record the read."""
+        """Check that a read is ordered after all other vEUs' writes of its symbols; record it.
+
+        ``key`` and ``places`` are the memory and the positions of the symbols. ``at`` has the
+        reading vEU, its step, and its vector clock.
+        """
         self._check(self._of(self._writes, key), places, at)
         self._of(self._reads, key)[at[0], places] = at[1]
 
     def write(self, key: tuple[str, int], places: Index, at: Any) -> None:
-        """Check that a write is ordered after all accesses to its elements; record the write."""
+        """Check that a write is ordered after all other vEUs' accesses to its symbols; record it.
+
+        The arguments are those of ``read``.
+        """
         self._check(self._of(self._writes, key), places, at)
         self._check(self._of(self._reads, key), places, at)
         self._of(self._writes, key)[at[0], places] = at[1]

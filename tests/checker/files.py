@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 def read_members(path: Path) -> dict[str, bytes]:
-    """Read all members of an artifact except the code."""
+    """Return the content of all members of an artifact by name, without the code."""
     with zipfile.ZipFile(path) as file:
         return {name: file.read(name) for name in file.namelist() if not name.startswith("code.")}
 
@@ -33,7 +33,15 @@ def members_of(
     sizes: Mapping[str, Sequence[int]],
     target: str,
 ) -> dict[str, bytes]:
-    """Encode a whole artifact; ``sizes`` has the bytes of inputs, outputs, constants, arena."""
+    """Encode a whole artifact for the checker; return its members by file name.
+
+    Args:
+        program: content of ``program.json``.
+        proof: content of ``proof.json``.
+        boxes: numbers of ``boxes.bin``.
+        sizes: bytes of each buffer, by "input", "output", "constant" and "arena".
+        target: target of the artifact, "cpu" or a GPU.
+    """
     code = "so" if target == "cpu" else "cubin"
     manifest: Json = {"format": "rammer-mlir", "version": 5, "target": target, "code": code}
     for base in ("input", "output"):
@@ -52,12 +60,15 @@ def members_of(
 
 
 def totals_of(veus: Sequence[Any]) -> list[int]:
-    """Return the number of steps of each vEU."""
+    """Return the number of steps of each vEU; ``veus`` has the list of records of each vEU."""
     return [sum(r[2] for r in veu if r and not isinstance(r[0], list)) for veu in veus]
 
 
 def cpu_table(program: Json) -> dict[str, bytes]:
-    """Encode a program's records as the tables that a CPU executes."""
+    """Return the members of an artifact, by file name, with the table that a CPU executes.
+
+    ``program`` is the content of ``program.json``, whose records the table encodes.
+    """
     (veus,) = program["launches"]
     known: dict[tuple[Any, ...], int] = {}
     arguments: list[int] = []
@@ -83,9 +94,10 @@ def cpu_table(program: Json) -> dict[str, bytes]:
 
 
 def gpu_tables(program: Json, sizes: Mapping[str, Sequence[int]]) -> dict[str, bytes]:
-    """Encode a program's records as a GPU's tables.
+    """Return the member ``tables.bin`` of an artifact, which has a GPU's table for each launch.
 
-    After each record of rTasks, the vEU publishes its step counter.
+    The tables encode the records of ``program``, the content of ``program.json``; ``sizes`` are
+    those of ``members_of``. After each record of rTasks, the vEU publishes its step counter.
     """
     bases = ("input", "output", "constant", "arena")
     begin = {base: sum(len(sizes[b]) for b in bases[:n]) for n, base in enumerate(bases)}

@@ -129,7 +129,10 @@ RECORDS: tuple[Change, ...] = (
 
 
 def encoded(program: Json, manifest: Json) -> Members:
-    """Encode a program's records as tables of its target."""
+    """Return the members with the tables that encode a program's records.
+
+    ``program`` and ``manifest`` are the contents of these members; the manifest names the target.
+    """
     if manifest["target"] == "cpu":
         return cpu_table(program)
     sizes = {"input": [0] * len(manifest["inputs"]), "output": [0] * len(manifest["outputs"])}

@@ -29,7 +29,11 @@ class Small:
         self.accesses = [(task, *found) for task in self.tasks for found in self._accesses(task)]
 
     def _accesses(self, task: Task) -> list[tuple[str, int, Bytes]]:
-        """Return kind, value and touched bytes of each access of an rTask."""
+        """Return all accesses of an rTask that touch anything.
+
+        Each access is a triple: its kind ("R" reads, "W" writes or "U" updates), the index of the
+        value in the proof, and the offsets of the touched bytes from the value's start.
+        """
         operator, number = task
         _, kernel, slots = self.program["operators"][operator]
         found: list[tuple[str, int, Bytes]] = []
@@ -88,9 +92,15 @@ class Small:
     def _closure(
         self, lists: list[list[int]], waits: list[list[tuple[int, int, int]]]
     ) -> np.ndarray[Any, np.dtype[np.bool_]] | int:
-        """Return the transitive closure of the order by lists and waits, or 2 if rule 2 is broken.
+        """Return a boolean matrix: whether one event comes before another; 2 if rule 2 is broken.
 
-        Each vEU has an event at the end of its list, so that waits there can block, too.
+        The events are the rTasks, and for each vEU the end of its list, so that waits there can
+        block, too. The order is the transitive closure of the order in the lists and of the waits.
+
+        Args:
+            lists: for each vEU, the numbers of its rTasks.
+            waits: for each vEU, triples: the position in its list before which it waits, the
+                awaited vEU, and the number of steps that this vEU must have completed.
         """
         size = len(self.tasks) + len(lists)
         direct = np.zeros((size, size), bool)

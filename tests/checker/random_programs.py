@@ -11,7 +11,14 @@ from tests.checker.files import Json
 
 @dataclass
 class Drawn:
-    """A program, its proof, boxes and buffer sizes."""
+    """A drawn program with its proof.
+
+    Attributes:
+        program: content of ``program.json``.
+        proof: content of ``proof.json``.
+        boxes: numbers of ``boxes.bin``: offsets and sizes of the boxes of all accesses.
+        sizes: bytes of each buffer, by "input", "output", "constant" and "arena".
+    """
 
     program: Json
     proof: Json
@@ -112,8 +119,9 @@ class Drawer:
     def add(self, kernel: list[Any], operands: list[int]) -> None:
         """Add an rOperator with a new rKernel.
 
-        Unless the whole program is drawn carefully (``self.careful``), a pointer of the rOperator
-        may be 4 bytes off.
+        ``kernel`` is the rKernel as in the proof: its number of rTasks, reads, writes and updates.
+        ``operands`` are the indices of the rOperator's values. Unless the whole program is drawn
+        carefully (``self.careful``), a pointer of the rOperator may be 4 bytes off.
         """
         slots: list[int] = []
         for value in operands:
@@ -161,9 +169,13 @@ class Drawer:
     def access(
         self, argument: int, width: int, boxes: list[tuple[int, list[int]]], strides: list[int]
     ) -> list[Any]:
-        """Append the offsets and sizes of boxes to ``self.boxes``; return an access to them.
+        """Append boxes to ``self.boxes``; return the rKernel's access to them, as in the proof.
 
-        ``argument`` is the index of the rKernel's argument, ``width`` the bytes of an element.
+        Args:
+            argument: index of the accessed argument of the rKernel.
+            width: bytes of an element.
+            boxes: for each rTask, the byte offset of the box, and its size in each dimension.
+            strides: distance of adjacent elements in bytes, in each dimension.
         """
         offsets = len(self.boxes)
         self.boxes += [offset for offset, _ in boxes]
@@ -172,7 +184,10 @@ class Drawer:
         return [argument, width, offsets, sizes, strides]
 
     def schedule(self) -> list[list[Any]]:
-        """Draw a schedule; most rTasks wait for all earlier rOperators, a few do not."""
+        """Return a random schedule: each vEU's list of records and waits, as in ``program.json``.
+
+        Most rTasks wait for all earlier rOperators, a few do not.
+        """
         rng = self.rng
         veus: list[list[Any]] = [[] for _ in range(rng.choice((1, 2, 2, 3)))]
         steps = [0] * len(veus)

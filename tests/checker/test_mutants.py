@@ -20,7 +20,7 @@ from tests.checker.mutants import Members, mutant
 
 @dataclass(frozen=True)
 class Real:
-    """A real artifact to be changed."""
+    """The options with which a model is compiled to a real artifact, whose mutants are tried."""
 
     model: str
     target: str

@@ -54,7 +54,7 @@ def test_a_dropped_barrier(saved: Path, tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_table_with_hostile_numbers(
     saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A table in which extreme words replace some words is refused in one line."""
+    """A table with about twenty extreme words in place of its own is refused by rule 6."""
     members = read_members(saved)
     name = "records.bin" if "records.bin" in members else "tables.bin"
     kind = np.dtype("<i4" if name == "records.bin" else "<i8")
@@ -72,7 +72,10 @@ HOSTILE = (-1, 1 << 31, 1 << 62, 1 << 200, 1.5, True, None, "x", [], {}, [[]])
 def test_hostile_numbers_in_json(
     member: str, saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Hostile JSON gives one line, never a traceback; it passes if the proof still holds."""
+    """An artifact with a hostile value in its JSON gets a verdict of one line, never a traceback.
+
+    The artifact is refused, unless the changed JSON still proves the schedule.
+    """
     members = read_members(saved)
     for number in range(60):
         found = json.loads(members[member])

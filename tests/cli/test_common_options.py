@@ -58,7 +58,7 @@ def messages(tool: Tool, *arguments: str | Path) -> list[str]:
 
 
 def stages(found: list[str]) -> list[str]:
-    """Return the names of the stages whose seconds are logged."""
+    """Return the names of the stages whose seconds are logged in ``found``, the lines of a log."""
     return [line.partition(":")[0] for line in found if line.endswith(" s")]
 
 

@@ -303,7 +303,10 @@ def test_a_missing_model_argument(tool: Tool) -> None:
 
 
 def test_targets_are_listed_with_what_they_lack(tool: Tool) -> None:
-    """Each target has one line; both GPU targets are said to lack a run on a real GPU."""
+    """``--list-targets`` prints a line for each target.
+
+    The lines of both GPU targets say that no run on a real GPU is recorded.
+    """
     lines = tool.succeed("--list-targets").splitlines()
     assert lines[0] == "Targets:" and len(lines) >= 5
     assert any(line.startswith("  nvvm[:CHIP[+tf32]] ") for line in lines)

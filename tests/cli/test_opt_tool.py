@@ -43,7 +43,10 @@ def source(tmp_path: Path) -> Path:
 
 
 def error_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Run the tool, which must fail without output; return the first line of the error."""
+    """Run ``rammer-opt``; return the first line of its error.
+
+    The tool must fail, and print nothing on standard output.
+    """
     assert opt.main([str(argument) for argument in arguments]) == 1
     out, err = capsys.readouterr()
     assert out == ""

@@ -158,7 +158,10 @@ def test_another_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 
 def hosts_of(exe: Executable) -> list[EntryHost]:
-    """Return the ``EntryHost`` of both entries of a program, with invalid addresses of weights."""
+    """Return an ``EntryHost`` for each of the two functions of a program's only module.
+
+    An engine opens a function from its ``EntryHost``. The weight has the invalid address 1.
+    """
     (module,) = exe.image.modules
     return [EntryHost(module, "f", [None, 1, None], lambda _: 0, 1, number=n) for n in range(2)]
 

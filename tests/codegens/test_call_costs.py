@@ -123,7 +123,10 @@ def repeated(call: Call) -> Callable[[], object]:
 
 
 def product_memory() -> list[Any]:
-    """Return arrays of rows, a matrix and their product, aligned as IREE's code needs them."""
+    """Return three f32 arrays of ones, aligned as IREE's code needs them.
+
+    Their shapes are those of the rows, of the matrix, and of the product of both.
+    """
     shapes = ((calls.ROWS, calls.SIZE), (calls.SIZE, calls.SIZE), (calls.ROWS, calls.SIZE))
     arrays = [aligned_bytes(4 * m * n).view(np.float32).reshape(m, n) for m, n in shapes]
     for array in arrays:
@@ -152,11 +155,12 @@ def own_of_iree(code: RegionCode, folder: Path) -> Callable[[], object]:
 
 
 def own_of_onednn(stack: ExitStack) -> Callable[[], object]:
-    """Return a loop over oneDNN's execution of a product, on one thread as in regions.
+    """Return a function that lets oneDNN compute a product ``STEPS`` times on one thread.
 
-    ``stack`` restores OpenMP's number of threads at its end. The numbers are oneDNN's constants, as
-    in ``build.c``: for the CPU, for f32, for the layout of weights that a primitive chooses, and
-    for the operands.
+    The product is computed by oneDNN's C functions, without a program. At its end, ``stack``
+    restores OpenMP's number of threads. The integers in the code are constants of oneDNN's C
+    interface, as in ``build.c``: for the CPU, for f32, for the layout of weights that a primitive
+    chooses, and for the operands.
     """
     find = partial(find_function, open_libraries(CODE.module))
 

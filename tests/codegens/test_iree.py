@@ -42,7 +42,11 @@ PREFIX = '<ir_version: 10, opset_import: ["": 20]> g '
 
 
 def model_of(text: str, shapes: Shapes | None = None, kind: str = "float") -> onnx.ModelProto:
-    """Return a model with seeded weights; ``kind`` is its precision, float or double."""
+    """Return the model that ``text`` defines in ONNX's text syntax, without the header.
+
+    ``shapes`` are the shapes of the weights, whose values are random with a fixed seed. ``kind`` is
+    the type of the model's tensors, float or double.
+    """
     dtype = {"float": np.float32, "double": np.float64}[kind]
     model = parser.parse_model(PREFIX + text.replace("float[", f"{kind}["))
     rng = np.random.default_rng(1)
@@ -64,7 +68,10 @@ def compiled(
 
 
 def check(text: str, shapes: Shapes | None = None, *, regions: int = 1) -> Executable:
-    """Compile a model to ``regions`` regions; compare the results with double precision."""
+    """Compile the model of ``model_of`` to ``regions`` regions; return the program.
+
+    Its results must agree with double precision, and 200 more runs must give the same bits.
+    """
     exe = compiled(model_of(text, shapes))
     assert len(exe.image.modules) == regions
     exact = ReferenceEvaluator(model_of(text, shapes, "double"))

@@ -1,6 +1,7 @@
 """Tests of IREE's code generator: it finds each rTask's box, and reads the text that IREE prints.
 
-Its adapter calls the workgroups of an rTask in IREE's library.
+The box of a workgroup is found by running it, here by a Python function ``(number, output)`` in
+place of IREE's code. The generator's adapter calls the workgroups of an rTask in IREE's library.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def tiles_of(
 
 
 def squares(number: int, output: Array) -> None:
-    """Write the 4 x 3 box of workgroup ``number``; three boxes are side by side."""
+    """Write the box of workgroup ``number``: 4 rows of 3 columns; three boxes are side by side."""
     row, column = 4 * (number // 3), 3 * (number % 3)
     output[row : row + 4, column : column + 3] = 1
 
@@ -63,25 +64,28 @@ def test_several_workgroups_make_a_box() -> None:
 
 
 def beyond(number: int, output: Array) -> None:
-    """Write a row, and one element of another row."""
+    """Write row ``number``, and one element three rows further on, which is outside of its box."""
     output[number] = 1
     output[(number + 3) % 8, 1] = 2
 
 
 def last_beyond(number: int, output: Array) -> None:
-    """Write a row; the last workgroup also writes to the second row."""
+    """Write row ``number``; workgroup 7, the last one, also writes an element of the second row."""
     output[number] = 1
     if number == 7:
         output[1, 1] = 2
 
 
 def dependent(number: int, output: Array) -> None:
-    """Write ``number`` if element 0 still is zero, else -1 (workgroup 0 always writes 0)."""
+    """Write row ``number``, with values that depend on what another workgroup wrote.
+
+    The value is ``number`` for workgroup 0, and while element 0 is zero; otherwise it is -1.
+    """
     output[number] = number if number == 0 or output.flat[0] == 0 else -1
 
 
 def uneven(number: int, output: Array) -> None:
-    """Write ``number + 1`` rows: 1, 2, 3 and so on."""
+    """Write ``number + 1`` rows after those of the earlier workgroups: boxes of unequal sizes."""
     begin = number * (number + 1) // 2
     output[begin : begin + number + 1] = 1
 

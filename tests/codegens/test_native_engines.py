@@ -175,9 +175,10 @@ def test_runs_take_no_lock_of_the_interpreter(name: str) -> None:
 
 @contextmanager
 def failing(spy: Spy) -> Generator[None]:
-    """Let all runs in the ``with`` block fail.
+    """Let all runs of the spied engine fail in the ``with`` block.
 
-    The flag "terminate" is set in ONNX Runtime's run options; OpenVINO's infer request is null.
+    For ONNX Runtime, the flag "terminate" is set in the run options. For OpenVINO, null takes the
+    place of the infer request in the calls.
     """
     if spy.engine.name == "openvino":
         calls = [arguments(entry) for entry in spy.entries]
@@ -198,7 +199,10 @@ def failing(spy: Spy) -> Generator[None]:
 
 
 def arguments(entry: OpenEntry) -> Any:
-    """Return the arguments of the C call that computes the region, as a view of the call list."""
+    """Return the arguments of an entry's only C call, which computes the region.
+
+    They are a NumPy view of the entry's call list, so that a test can change them.
+    """
     head = memory_at(entry.state, CALL_LIST)
     calls = memory_at(int(head["calls"]), CALL)
     return calls["arguments"]

@@ -52,7 +52,14 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
 
 
 def model_of(body: str, inputs: str, output: str = "y", **weights: tuple[int, ...]) -> Any:
-    """Return a model of random weights."""
+    """Return a model with random weights.
+
+    Args:
+        body: the nodes, in ONNX's text syntax.
+        inputs: declarations of the inputs in this syntax, separated by commas.
+        output: name of the float output ``y``; more declarations of outputs may follow it.
+        weights: shapes of the weights, by name.
+    """
     text = f'<ir_version: 10, opset_import: ["": 20]> g ({inputs}) => (float {output}) {{ {body} }}'
     model = parser.parse_model(text)
     rng = np.random.default_rng(0)

@@ -19,7 +19,10 @@ from tests.codegens.test_graphs import MODELS, feeds_of, model_of, offloaded
 
 
 def by_package(graph: Graph, weights: dict[str, Any]) -> onnx.ModelProto:
-    """Return the model of a graph as the package ``onnx`` makes it."""
+    """Return the model of a graph as the package ``onnx`` makes it.
+
+    ``weights`` are the arrays of the model's weights by name, besides the graph's constants.
+    """
 
     def info(tensor: GraphTensor) -> onnx.ValueInfoProto:
         kind = helper.np_dtype_to_tensor_dtype(dtype_of(tensor))

@@ -1,7 +1,8 @@
 """Threads that compile, run, save and load random models for some seconds.
 
-``python -m tests.compiler.busy_threads SECONDS`` prints how many models came out right. Code that
-is not safe in several threads can end its process, so that the tests start this one apart.
+``python -m tests.compiler.busy_threads SECONDS`` prints the numbers of models with right results.
+Code that is not safe in several threads can end its process, so that the tests start this program
+in a process of its own.
 """
 
 from __future__ import annotations
@@ -84,7 +85,10 @@ def register_until(end: float) -> int:
 
 
 def main() -> None:
-    """Run all threads for the given seconds; print the numbers of models and contexts."""
+    """Run all threads for the seconds that the command line gives.
+
+    Print the number of models of each compiling thread, and the number of contexts.
+    """
     end = time.monotonic() + float(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(THREADS + 1) as executor:
         registering = executor.submit(register_until, end)

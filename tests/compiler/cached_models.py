@@ -80,7 +80,17 @@ def network(
     swapped: bool = False,
     reordered: bool = False,
 ) -> onnx.ModelProto:
-    """Return two branches, each a product, and their difference; arguments vary the model."""
+    """Return a model of two branches, each with a product, their difference, and a softmax.
+
+    Args:
+        size: number of columns of the products.
+        scale: constant by which the second branch is multiplied.
+        axis: axis of the softmax.
+        operator: activation of the first branch.
+        shared: whether both products have the same weight.
+        swapped: whether the operands of the difference are exchanged.
+        reordered: whether the nodes of the second branch come first.
+    """
     rng = np.random.default_rng(3)
 
     def weight(name: str, *shape: int) -> onnx.TensorProto:

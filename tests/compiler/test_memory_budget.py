@@ -40,13 +40,23 @@ def model(name: str) -> onnx.ModelProto:
 
 
 def compiled(source: onnx.ModelProto, **options: Any) -> Any:
-    """Compile without the compile cache, for two vEUs unless ``options`` give another number."""
+    """Compile a model without the compile cache; return the executable.
+
+    It has two vEUs, unless ``options`` give another number.
+    """
     given: dict[str, Any] = {"num_veus": 2, **options}
     return rammer_mlir.compile(source, cache=False, **given)
 
 
 def assert_same(source: onnx.ModelProto, free: Any, limited: Any, *, exact: bool) -> None:
-    """Compare the results of two programs on random inputs: bit by bit if ``exact``, or to 1e-4."""
+    """Check that a program with a memory budget computes the results of one without a budget.
+
+    Args:
+        source: the model of both programs; its inputs are random.
+        free: the program without a budget.
+        limited: the program with a budget.
+        exact: whether the results must be equal bit by bit; else they may differ by 1e-4.
+    """
     feeds = random_feeds(source)
     expected = free.run(feeds)
     for name, found in limited.run(feeds).items():

@@ -1,6 +1,7 @@
-"""Tests that the search finds the regions that save time, on times made up for the tests.
+"""Tests that the search for the regions to keep finds those that save time.
 
-Measured times must differ significantly before the search prefers regions to the host.
+The tests make up the time of each choice of regions. Measured times must differ significantly
+before the search prefers regions to the host.
 """
 
 from __future__ import annotations

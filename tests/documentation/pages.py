@@ -72,6 +72,9 @@ def anchors(page: Path) -> set[str]:
 
 
 def resolved(page: Path, target: str) -> tuple[Path, str]:
-    """Return the file and the anchor that a relative link leads to."""
+    """Return the file and the anchor to which a relative link of a page leads.
+
+    ``target`` is the link's text. The anchor is empty if the link has none.
+    """
     path, _, anchor = target.partition("#")
     return (Path(os.path.normpath(page.parent / path)) if path else page), anchor

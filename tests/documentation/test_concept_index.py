@@ -10,7 +10,7 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def rows(title: str) -> list[tuple[str, str]]:
-    """Return the rows of the table below a heading: two cells each."""
+    """Return the rows of the table below the heading ``title`` of CONTRIBUTING: two cells each."""
     section = CONTRIBUTING.partition(f"## {title}\n")[2].partition("\n## ")[0]
     table = re.findall(r"^\| (.+?) \| (.+?) \|$", section, re.MULTILINE)
     return table[2:] if table and table[1][0].startswith("---") else table[1:]

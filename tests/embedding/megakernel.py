@@ -38,7 +38,13 @@ TO_TILED_LAUNCHES = (
 
 @dataclass(frozen=True)
 class Megakernel:
-    """A persistent kernel, ready to run on arrays in the order of the host function's arguments."""
+    """A persistent kernel, ready to run on arrays in the order of the host function's arguments.
+
+    Attributes:
+        program: the program of the kernel: its arguments, buffers and task table.
+        kernel: the kernel, compiled for the emulator.
+        schedule: text of the scheduled module, before it was lowered to the kernel.
+    """
 
     program: GpuProgram
     kernel: EmulatedKernel

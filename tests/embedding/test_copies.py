@@ -30,7 +30,14 @@ gpu.func @double(%x: memref<6x50xELEMENT>) kernel {
 
 
 def program(signature: str, body: str, element: str = "f32") -> str:
-    """Return a host function; in ``body``, ``LAUNCH %x`` is a launch that doubles the buffer %x."""
+    """Return MLIR text of a host function, and of a kernel that doubles a 6 x 50 buffer.
+
+    Args:
+        signature: arguments of the host function.
+        body: operations of the host function; a line ``LAUNCH %x`` stands for a launch of the
+            kernel on the buffer %x.
+        element: element type of the kernel's buffer.
+    """
     launched = (
         "gpu.launch_func @k::@double blocks in (%c6, %c1, %c1) threads in (%c50, %c1, %c1) args("
     )

@@ -1,4 +1,4 @@
-"""Run the passes in a context with multithreading; a deadlock ends in a timeout."""
+"""Run the embedding example, whose MLIR context uses threads; a deadlock ends in a timeout."""
 
 from __future__ import annotations
 

@@ -48,7 +48,13 @@ OF_TWO: dict[str, Callable[[int, int], int]] = {
 
 @dataclass
 class Expressions:
-    """Random index computations, as MLIR text and as Python functions of a thread's ids."""
+    """Random index computations, as MLIR text and as Python functions of a thread's ids.
+
+    Attributes:
+        rng: the generator of all random choices.
+        lines: MLIR text of the operations so far.
+        values: for each value, its name in MLIR, and the function that computes it from the ids.
+    """
 
     rng: random.Random
     lines: list[str]
@@ -65,7 +71,7 @@ class Expressions:
         self.values.append((name, value))
 
     def grow(self) -> None:
-        """Add an operation on earlier values."""
+        """Add a random operation on values that exist already."""
         (a, f), (b, g) = self.rng.choices(self.values, k=2)
         kind, k = self.rng.randrange(7), self.rng.randint(1, 5)
         if kind < 2:
@@ -93,7 +99,16 @@ class Expressions:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A module with one launch, and the places that each thread reads and writes."""
+    """A kernel with a loop, and the elements that each of its threads reads and writes in an array.
+
+    Attributes:
+        text: an MLIR module with the kernel and its only launch.
+        grid: number of blocks in x, y and z.
+        block: number of threads of a block in x, y and z.
+        counters: values of the loop's counter.
+        places: by "reads" and "updates", the indices of the accessed element in each dimension, as
+            functions of a thread's ids and the counter.
+    """
 
     text: str
     grid: tuple[int, ...]
@@ -102,7 +117,10 @@ class Kernel:
     places: dict[str, list[Callable[[Ids], int]]]
 
     def touched(self, what: str) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield every access of the kind ``what``: the rTask, and the indices of the element."""
+        """Yield all accesses of all threads: the rTask (a block), and the indices of the element.
+
+        ``what`` is the kind of the accesses: "reads" or "updates".
+        """
         for z, y, x in product(*(range(n) for n in reversed(self.grid))):
             rtask = x + self.grid[0] * (y + self.grid[1] * z)
             for tz, ty, tx in product(*(range(n) for n in reversed(self.block))):
@@ -162,7 +180,11 @@ gpu.func @copy(%x: {kind}, %y: {kind}) kernel {{
 
 
 def boxes_of(text: str) -> dict[str, Any]:
-    """Return the boxes of the only rKernel's reads and updates."""
+    """Return the boxes of the only rKernel in ``text``, a module with a launch.
+
+    The keys are "reads" and "updates". For each access, there is a pair of arrays: the starts and
+    the ends (exclusive) of the box, with a row for each rTask.
+    """
     context = ir.Context()
     dialects.register(context)
     with context:
@@ -205,7 +227,11 @@ def test_no_element_is_outside_of_its_box(first: int) -> None:
 
 
 def tile_kernel(index: str) -> str:
-    """Return a launch of 3 x 2 blocks of 5 x 4 threads that writes where ``index`` says."""
+    """Return MLIR text of a launch of 3 x 2 blocks of 5 x 4 threads.
+
+    ``index`` is text of the kernel's last operations, which store %f in %y. They may use %row and
+    %column, the thread's position in a tile of 4 x 5 elements of its block.
+    """
     kind = f"memref<{SHAPE[0]}x{SHAPE[1]}xf32>"
     return f"""
 module attributes {{gpu.container_module}} {{

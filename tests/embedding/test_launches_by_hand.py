@@ -18,12 +18,24 @@ PRIVATE = "#gpu.address_space<private>"
 
 
 def launch(kernel: str, grid: str, block: str, arguments: str, constants: str = "") -> str:
-    """Return a launch whose sizes are named %c1, %c8 and so on."""
+    """Return MLIR text that launches the kernel named ``kernel``.
+
+    Args:
+        kernel: name of the kernel.
+        grid: three values, the number of blocks in x, y and z, such as "%c3, %c1, %c1".
+        block: three values, the number of threads of a block.
+        arguments: the kernel's arguments with their types.
+        constants: text of operations before the launch.
+    """
     return f"{constants}gpu.launch_func @k::@{kernel} blocks in ({grid}) threads in ({block}) args({arguments})\n"  # noqa: E501
 
 
 def module(signature: str, body: str, kernels: str) -> str:
-    """Return a host function and the module of its kernels, with constants for sizes."""
+    """Return MLIR text of a host function, and of a GPU module with the text ``kernels``.
+
+    ``signature`` has the host function's arguments, and ``body`` its operations, which may use
+    constants for sizes: %c0 to %c32, %c64, %c96 and %c128.
+    """
     constants = "".join(f"%c{n} = arith.constant {n} : index\n" for n in range(33))
     more = "".join(f"%c{n} = arith.constant {n} : index\n" for n in (64, 96, 128))
     return f"""

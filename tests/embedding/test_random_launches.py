@@ -47,7 +47,7 @@ PATTERNS: dict[str, tuple[str, Callable[[Array], Array]]] = {
 
 @dataclass(frozen=True)
 class Step:
-    """A launch that computes ``target = target / 2 + source[pattern]``.
+    """A launch in a random program: it computes ``target = target / 2 + source[pattern]``.
 
     Attributes:
         target: index of the buffer that is changed.
@@ -70,7 +70,10 @@ class Step:
         return "_".join(map(str, words))
 
     def kernel(self) -> str:
-        """Return the kernel; with ``shared``, the value goes through shared memory."""
+        """Return MLIR text of the kernel.
+
+        With ``shared``, an element that is read goes through shared memory.
+        """
         text, _ = PATTERNS[self.pattern]
         rows, columns = self.block
         space = "#gpu.address_space<workgroup>"

@@ -31,7 +31,14 @@ LAUNCH = (
 def module(
     launches: str = LAUNCH, kernel: str = KERNEL, signature: str = "", results: str = ""
 ) -> str:
-    """Return a host function and its kernel."""
+    """Return MLIR text of a host function and its GPU module.
+
+    Args:
+        launches: operations of the host function.
+        kernel: the GPU module's function.
+        signature: arguments of the host function after %y.
+        results: type of the host function's result %y; it has no result if the text is empty.
+    """
     more = f", {signature}" if signature else ""
     end = "return %y : memref<8xf32>" if results else "return"
     return f"""
@@ -51,7 +58,7 @@ gpu.module @k {{
 
 
 def body(text: str) -> str:
-    """Return the kernel with the operations ``text`` added at its end."""
+    """Return ``KERNEL`` with the operations ``text`` added before its return, as MLIR text."""
     return KERNEL.replace("gpu.return", f"{text}\n  gpu.return")
 
 

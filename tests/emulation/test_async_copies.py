@@ -42,7 +42,14 @@ _WAIT = "nvgpu.device_async_wait %group {numGroups = 0 : i32}"
 
 
 def kernel(wait: str = _WAIT, after: str = "gpu.barrier", before: str = "", end: str = "") -> str:
-    """Return ``REVERSE`` with the given synchronization and more operations at its end."""
+    """Return ``REVERSE``, MLIR text of a kernel, with these operations in the places of its words.
+
+    Args:
+        wait: the wait for the copy.
+        after: the operations after the wait: a block barrier by default.
+        before: operations before the copy.
+        end: operations before the return.
+    """
     text = REVERSE.replace("BEFORE", "%step = arith.constant 1 : index\n" + before)
     return text.replace("WAIT", wait).replace("AFTER", after).replace("END", end)
 
@@ -53,7 +60,7 @@ def rows() -> Array:
 
 
 def fault_of(text: str) -> str:
-    """Return the message of a kernel's fault."""
+    """Run a variant of ``REVERSE``, which must cause a fault; return the fault's message."""
     with pytest.raises(EmulationError) as raised:
         run(text, [rows(), rows(), 4], 3, 64)
     return str(raised.value)

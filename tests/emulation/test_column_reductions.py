@@ -32,7 +32,16 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Columns:
-    """A vector times a matrix if ``times``, else the sums over the matrix's rows."""
+    """A test case: an rKernel that reduces a matrix over its rows, and adds the sums to its output.
+
+    Attributes:
+        rows, columns: sizes of the matrix.
+        element: element type of the matrix and of the vector.
+        times: whether row k is multiplied by element k of the vector: a vector-matrix product.
+            Otherwise the rows are added.
+        alignment: bytes that divide the addresses of all buffers.
+        result: element type of the output, and of the sums.
+    """
 
     rows: int
     columns: int
@@ -48,7 +57,7 @@ class Columns:
 
     @property
     def types(self) -> list[str]:
-        """Return the types of the buffers."""
+        """Return the memref types of the vector, the matrix and the output, as text."""
         return [
             f"memref<{self.rows}x{self.element}>",
             self.matrix,
@@ -57,7 +66,7 @@ class Columns:
 
     @property
     def source(self) -> str:
-        """Return the rKernel."""
+        """Return MLIR text of the rKernel."""
         vector, matrix, result = self.types
         aligned = f"{{rtask.alignment = {self.alignment} : i64}}"
         kind, narrow = self.result, self.element != self.result
@@ -84,7 +93,10 @@ func.func @kernel(%id: index, %x: {vector} {aligned}, %w: {matrix} {aligned},
 
 
 def run(case: Columns, *, traced: bool = False) -> tuple[Array, Array, Any]:
-    """Execute on random numbers; return the found and the expected output, and the trace."""
+    """Emulate the rKernel on random numbers; return the found and expected output and the trace.
+
+    Accesses are in the trace only if ``traced``; else they are checked.
+    """
     rng = np.random.default_rng(case.rows)
     dtype = DTYPES[case.element]
     x = rng.standard_normal(case.rows).astype(dtype)

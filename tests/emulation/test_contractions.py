@@ -24,7 +24,14 @@ THREADS = 128
 
 @dataclass(frozen=True)
 class Case:
-    """A contraction: the types of its operands, and one of linalg's named operations."""
+    """A test case: a contraction, one of linalg's named operations.
+
+    Attributes:
+        operation: name of the operation, such as ``linalg.matmul``.
+        shapes: shapes of both operands and of the result.
+        attributes: MLIR text of the operation's attributes.
+        element: element type of the operands; the result has f32.
+    """
 
     operation: str
     shapes: tuple[tuple[int, ...], ...]
@@ -47,7 +54,10 @@ def product(m: int, n: int, k: int) -> Case:
 
 
 def convolution(channels: int, inputs: int, size: int, window: int, stride: int) -> Case:
-    """Return a convolution of a square image."""
+    """Return a convolution with a square kernel of ``window`` rows, whose result has ``size`` rows.
+
+    ``channels`` is the number of output channels, ``inputs`` that of input channels.
+    """
     image = stride * (size - 1) + window
     attributes = (
         f"{{dilations = dense<1> : vector<2xi64>, strides = dense<{stride}> : vector<2xi64>}}"

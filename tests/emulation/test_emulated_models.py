@@ -138,7 +138,11 @@ def two_layers() -> onnx.ModelProto:
 
 
 def broken(damage: Any, num_veus: int = 4) -> str:
-    """Return the message of the fault that ``damage``, a change of the kernel's IR, causes."""
+    """Run a program that is broken on purpose; return the message of the fault that it must cause.
+
+    ``damage`` is a function that changes the module of the program's kernel, and returns the number
+    of changes. ``num_veus`` is the number of vEUs of the program.
+    """
     options = check_options("nvvm:sm_90", policy="wavefront", num_veus=num_veus)
     compilation = Compilation.of_model(two_layers(), options.emulated(checked=True))
     compilation.run_to("target")
@@ -159,7 +163,14 @@ def function_of(operation: Any) -> str:
 
 
 def erase(module: Any, name: str, function: str, callee: str = "") -> int:
-    """Erase operations from functions whose names begin with ``function``; return how many."""
+    """Erase operations of a module; return how many.
+
+    Args:
+        module: the module.
+        name: name of the operations.
+        function: beginning of the names of the functions that contain the operations.
+        callee: for calls, text in the names of the called functions; empty for all operations.
+    """
     found = [
         operation
         for operation in walk(module.operation)

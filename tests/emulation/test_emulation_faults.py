@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from gpu_kernels import MATMUL, REVERSE, Array, chain, run
 
-from rammer_mlir.errors import EmulationError, InputError, OptionError
+from rammer_mlir.bindings import ir
+from rammer_mlir.emulation.codegen import sites
+from rammer_mlir.errors import EmulationError, InputError, OptionError, UnsupportedError
 
 RNG = np.random.default_rng(3)
 
@@ -17,7 +19,10 @@ def random(*shape: int) -> Array:
 
 
 def fault_of(text: str, arguments: list[Array | int], blocks: int, threads: int) -> str:
-    """Return the message of a kernel's fault."""
+    """Run a kernel, which must cause a fault, on ``arguments``; return the fault's message.
+
+    ``text`` is the kernel in MLIR; it is launched on ``blocks`` blocks of ``threads`` threads.
+    """
     with pytest.raises(EmulationError) as raised:
         run(text, arguments, blocks, threads)
     message = str(raised.value)
@@ -308,3 +313,13 @@ def test_bad_launches() -> None:
         run(EXIT, [random(3)], 1, 64)
     with pytest.raises(InputError, match="expected 1 arguments, found 0"):
         run(EXIT, [], 1, 64)
+
+
+def test_a_full_table_of_sites_still_finds_its_sites(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sites, "SITE_BITS", 1)
+    table = sites.Sites()
+    with ir.Context(), ir.Location.unknown():
+        operation = ir.Module.create().operation
+        assert [table.add(operation, number) for number in (0, 1, 0, 1)] == [0, 1, 0, 1]
+        with pytest.raises(UnsupportedError, match="at most 2 accesses"):
+            table.add(operation, 2)

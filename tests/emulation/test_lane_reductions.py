@@ -31,7 +31,7 @@ DTYPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Reduction:
-    """Rows of numbers of one type, reduced by one operation.
+    """A test case: an rKernel that reduces rows of numbers of one type by one operation.
 
     Attributes:
         combiner: the operation of the `arith` dialect.
@@ -61,12 +61,12 @@ class Reduction:
 
     @property
     def types(self) -> list[str]:
-        """Types of the buffers."""
+        """The memref types of the rows and of the output, as text."""
         return [f"memref<{ROWS}x{COLUMNS}x{self.element}>", f"memref<{ROWS}x{self.element}>"]
 
     @property
     def source(self) -> str:
-        """The rKernel."""
+        """MLIR text of the rKernel."""
         rows, results = self.types
         return f"""
 func.func @kernel(%id: index, %x: {rows}, %y: {results}) {{
@@ -90,7 +90,7 @@ func.func @kernel(%id: index, %x: {rows}, %y: {results}) {{
         return rng.integers(info.min, info.max, shape, self.dtype, endpoint=True)
 
     def expected(self, x: Array, y: Array) -> Array:
-        """Return NumPy's result."""
+        """Return NumPy's result for the rows ``x`` and the output ``y`` before the run."""
         if self.is_float:
             x, y = x.astype(np.float64), y.astype(np.float64)
             return self.function(y, self.function.reduce(x, 1))
@@ -104,7 +104,10 @@ def shuffled_types(kernel: ir.Operation) -> set[str]:
 
 
 def run(case: Reduction, x: Array, y: Array) -> set[str]:
-    """Execute on arrays; return the types of values that lanes exchanged."""
+    """Emulate the rKernel on the rows ``x``, with the output ``y``, which changes in place.
+
+    Return the types of the values that lanes exchange.
+    """
     shuffled: set[str] = set()
     memory = [kind.replace("xi1>", "xi8>") for kind in case.types]
     kernel, mapped = compile_mapped(

@@ -22,9 +22,16 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Elements:
-    """``y = x * (scale of each column) + y``, or ``y = y + sums of x over the last dimension``.
+    """A test case: an rKernel that scales and adds elements or, if it has ``pieces``, adds sums.
 
-    ``pieces`` are the dimensions over which a row's sum is split; they follow those of ``shape``.
+    Without ``pieces``, it computes ``y[.., j] = x[.., j] * scale[j] + y[.., j]``. Otherwise it adds
+    to each element of y the sum of x over the dimensions ``pieces``.
+
+    Attributes:
+        shape: shape of y; x begins with these dimensions.
+        pieces: sizes of the other dimensions of x.
+        element: element type of all buffers.
+        alignment: bytes that divide the addresses of all buffers.
     """
 
     shape: tuple[int, ...]
@@ -33,12 +40,12 @@ class Elements:
     alignment: int = 16
 
     def memref(self, *sizes: int) -> str:
-        """Return a memref type."""
+        """Return the text of a memref type of these sizes."""
         return f"memref<{''.join(f'{size}x' for size in sizes)}{self.element}>"
 
     @property
     def types(self) -> list[str]:
-        """Return the types of x, the scale and y."""
+        """Return the memref types of x, the scale and y, as text."""
         return [
             self.memref(*self.shape, *self.pieces),
             self.memref(*self.shape[-1:]),
@@ -47,7 +54,7 @@ class Elements:
 
     @property
     def source(self) -> str:
-        """Return the rKernel."""
+        """Return MLIR text of the rKernel."""
         x, scale, y = self.types
         kind = self.element
         aligned = f"{{rtask.alignment = {self.alignment} : i64}}"
@@ -77,7 +84,10 @@ func.func @kernel(%id: index, %x: {x} {aligned}, %scale: {scale} {aligned}, %y: 
 
 
 def run(case: Elements, *, traced: bool = False) -> tuple[Array, Array, Any]:
-    """Execute on random numbers; return the found and the expected output, and the trace."""
+    """Emulate the rKernel on random numbers; return the found and expected output and the trace.
+
+    Accesses are in the trace only if ``traced``; else they are checked.
+    """
     rng = np.random.default_rng(prod(case.shape))
     dtype = DTYPES[case.element]
     x, scale, y = (

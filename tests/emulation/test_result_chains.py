@@ -28,15 +28,17 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Chain:
-    """``f(x @ w + begin)``: a matrix product with an initial value and element-wise operations.
+    """A test case: an rKernel that computes ``f(x @ w + begin)``.
+
+    It initializes the result, adds a matrix product, and applies element-wise operations.
 
     Attributes:
         rows, inner, columns: sizes of the product.
         element: type of the factors and the results; sums are f32.
-        begins: "zero", "bias" (a value per column), "tensor", or "old" (the old output).
-        ends: names of ``ENDS``, in order.
+        begins: ``begin``: "zero", "bias" (a value per column), "tensor", or "old" (the old output).
+        ends: the operations of ``f``, by their names in ``ENDS``, in order.
         alignment: bytes that divide all addresses.
-        shape: dimensions of the results; "(m, n)" or "(n, m)".
+        shape: dimensions of the results: "(m, n)" or, transposed, "(n, m)".
     """
 
     rows: int
@@ -49,7 +51,7 @@ class Chain:
     shape: str = "(m, n)"
 
     def memref(self, *sizes: int, element: str = "f32") -> str:
-        """Return a memref type."""
+        """Return the text of a memref type of these sizes."""
         return f"memref<{'x'.join(map(str, sizes))}x{element}>"
 
     @property
@@ -72,7 +74,7 @@ class Chain:
 
     @property
     def source(self) -> str:
-        """Return the rKernel."""
+        """Return MLIR text of the rKernel."""
         x, w, bias, tensor, target = self.types
         sums = self.memref(self.rows, self.columns)
         in_place = self.element == "f32" and self.shape == "(m, n)"

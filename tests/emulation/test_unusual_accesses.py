@@ -24,10 +24,13 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Case:
-    """An rKernel on f32 memrefs, and the result that NumPy computes for its last buffer.
+    """A test case: an rKernel on f32 memrefs, and the result that its last buffer must have.
 
-    ``body`` has the operations of the rKernel on ``%0``, ``%1``, ...; ``shapes`` are those of the
-    buffers. ``expected`` takes the buffers as they are before the run.
+    Attributes:
+        name: name of the case.
+        shapes: shapes of the buffers ``%0``, ``%1`` and so on.
+        body: MLIR text of the rKernel's operations on these buffers.
+        expected: returns the result, given the buffers as they are before the run.
     """
 
     name: str
@@ -46,8 +49,8 @@ def generic(maps: str, kinds: str, inputs: str, output: str, value: str = "%a") 
     Args:
         maps: results of the indexing maps, separated by ``;``.
         kinds: a letter for each loop: "p" for parallel, "r" for reduction.
-        inputs: the inputs.
-        output: the output.
+        inputs: the inputs as ``value:type``, separated by ``;``.
+        output: the output as ``value:type``.
         value: the yielded value, or "sum" or "products" for the output plus the input, or plus the
             product of two inputs.
     """

@@ -9,7 +9,10 @@ from pathlib import Path
 def install(
     folder: Path, package: str, groups: Mapping[str, Mapping[str, str]], code: str = ""
 ) -> None:
-    """Write a package's metadata, its entry points by group, and its only module with ``code``."""
+    """Install a fake package in ``folder``: metadata, and a module with the Python text ``code``.
+
+    ``groups`` has the entry points (name and object) of each group of this project's extensions.
+    """
     info = folder / f"{package.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
     info.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")

@@ -71,7 +71,10 @@ class Given:
 
 
 def tile(*offers: Any, options: str = "") -> str:
-    """Tile ``OPERATOR`` with a provider of these offers; return the module's text."""
+    """Run ``rtask-tile`` on ``OPERATOR``; return the text of the tiled module.
+
+    The provider ``Given`` makes the ``offers``; ``options`` is text of other options of the pass.
+    """
     KERNEL_PROVIDERS.register("given", Given(*offers))
     try:
         context = ir.Context()

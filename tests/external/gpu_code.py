@@ -43,7 +43,7 @@ extern "C" __device__ void rows(
   for (int i = threadIdx.x; i < 64; i += blockDim.x) y[64 * rtask + i] = tripled(row[i]);
 }"""
 
-TRIPLED_PTX = """// Turns a row round twice, through shared memory.
+TRIPLED_PTX = """// Copies a row to shared memory, and stores three times each element.
 .version 7.0
 .target sm_70
 .address_size 64
@@ -100,7 +100,10 @@ def tripled_product() -> onnx.ModelProto:
 def compiled(
     rows: Rows, target: str, model: onnx.ModelProto | None = None, **options: Any
 ) -> CompiledModel:
-    """Compile a model for a GPU with external rKernels wherever they fit."""
+    """Compile a model for a GPU with the rKernels of ``rows`` for all rOperators that they fit.
+
+    The model is that of ``tripled_product`` by default.
+    """
     with offered(rows):
         found = rammer_mlir.compile(
             model or tripled_product(), target=target, rkernels="rows", costs="favour",

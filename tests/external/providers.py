@@ -77,7 +77,6 @@ class Rows:
     symbol: str = "rows"
     box: tuple[tuple[int | str, int], ...] = (("d0", 1), (0, COLUMNS))
     work: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Arguments of `external_rkernel` that replace those of ``offer``."""
 
     name: ClassVar[str] = "rows"
 
@@ -112,7 +111,10 @@ def offered(rows: Rows) -> Generator[None]:
 
 
 def compiled(rows: Rows, model: onnx.ModelProto | None = None, veus: int = 2) -> Executable:
-    """Compile a model with external rKernels wherever they fit."""
+    """Compile a model with the rKernels of ``rows`` for all rOperators that they fit.
+
+    The model is that of ``relu`` by default; ``veus`` is the number of vEUs.
+    """
     with offered(rows):
         found = rammer_mlir.compile(
             model or relu(), rkernels="rows", costs="favour", num_veus=veus, policy="list"

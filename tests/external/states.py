@@ -63,7 +63,14 @@ void {name}_close(void *state) {{ free(state); }}
 
 @dataclass
 class PackedProducts:
-    """A code generator of products with weights, which its function packs when it is opened."""
+    """A code generator of products with weights, which its function packs when it is opened.
+
+    Attributes:
+        form: form of the code: ``c``, or that of modules for an engine.
+        holds_weights: whether a function belongs to the weights of one rOperator.
+        code: arguments of ``RegionCode`` that replace those of ``generate``.
+        filled: texts of placeholders in ``SOURCE`` that replace those of ``generate``, by name.
+    """
 
     form: str = "c"
     holds_weights: bool = True

@@ -225,7 +225,10 @@ def test_no_wait_beside_an_external_rtask_can_be_left_out(
 
 
 def _without_waits(program: Any) -> Iterator[Any]:
-    """Yield copies of a program that lack an external rTask's wait, or wait for one step less."""
+    """Yield mutants of a program: each lacks one wait of an external rTask, or waits one step less.
+
+    ``program`` and the mutants are contents of ``program.json``.
+    """
     foreign = [n for n, each in enumerate(program["kernels"]) if "_x0" in json.dumps(each)]
     external = {n for n, each in enumerate(program["operators"]) if each[1] in foreign}
     assert external

@@ -30,7 +30,10 @@ EIGHT = ctypes.CFUNCTYPE(ctypes.c_uint64, *[ctypes.c_uint64] * 8)
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    """Return a function that runs a call list on buffers, and returns the list's result."""
+    """Return a function that executes a call list in native code, on buffers at given addresses.
+
+    The function returns 1 if a call fails, else 0.
+    """
     with ir.Context(), ir.Location.unknown():
         object_file = emit_object(to_llvm_ir(call_list.call_list_module()), host_machine())
     library = load_object(object_file)

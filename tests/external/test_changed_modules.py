@@ -58,7 +58,7 @@ def test_a_missing_module_is_refused(saved: Path, tmp_path: Path) -> None:
 
 
 def unchanged(_: dict[str, Any]) -> None:
-    """Leave the manifest unchanged."""
+    """Leave an artifact's manifest as it is, so that only the module is changed."""
 
 
 BROKEN = {

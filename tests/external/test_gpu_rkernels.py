@@ -155,12 +155,12 @@ done:
 
 @dataclass
 class Positive(Rows):
-    """Offers code for a comparison."""
+    """A provider of an rKernel in LLVM IR that tells of each element whether it is positive."""
 
     name: ClassVar[str] = "rows"
 
     def offer(self, operator: OfferedOperator) -> Sequence[ir.Module]:
-        """Offer an rKernel that writes booleans, as bytes."""
+        """Offer the rKernel if the output is a ROWS x COLUMNS tensor of booleans (bytes)."""
         if operator.outputs != (ir.Type.parse(f"tensor<{ROWS}x{COLUMNS}xi1>"),):
             return []
         given = {"reads": {0: self.box}, "writes": {0: self.box}, "num_rtasks": ROWS}

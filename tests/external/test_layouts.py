@@ -49,7 +49,13 @@ int32_t {name}(int64_t rtask, const float *x, float *y) {{
 
 @dataclass
 class Softsigns:
-    """A code generator of softsign on images, in blocks of channels if ``takes_blocks``."""
+    """A code generator of softsign on images.
+
+    Attributes:
+        takes_blocks: whether images are read and written in blocks of channels where possible.
+        layout: arguments of ``Layouts`` for all regions; None if ``takes_blocks`` decides.
+        seen: names of the operations of each region for which code was generated.
+    """
 
     takes_blocks: bool = True
     layout: Mapping[str, Mapping[int, int]] | None = None
@@ -100,7 +106,10 @@ def softsigns() -> Iterator[Softsigns]:
 
 
 def model(body: str, channels: int = 32) -> onnx.ModelProto:
-    """Return a model of ``body``; x has 3 channels, weights w and v are 3 x 3 and 1 x 1."""
+    """Return a model of the nodes ``body``, in ONNX's text syntax, from an image x to y.
+
+    x has 3 channels. The filters w (3 x 3) and v (1 x 1) have ``channels`` output channels.
+    """
     found = parser.parse_model(
         '<ir_version: 9, opset_import: ["": 18]> g (float[1,3,12,10] x) => (float[N,C,H,W] y) {'
         f"{body} }}"

@@ -45,9 +45,10 @@ def priced(costs: Costs) -> Generator[None]:
 
 
 def foreign_at(seconds: float, *names: str) -> Costs:
-    """Return a cost function: external rKernels take ``seconds``, and the model decides on others.
+    """Return a cost function: an rTask of an external rKernel takes ``seconds``.
 
-    If ``names`` are given, external rKernels of other names take a second.
+    If ``names`` are given, an rTask of an external rKernel of another name takes a second. For
+    rKernels of the compiler, the function returns None, so that the device's model decides.
     """
 
     def cost(kernel: RKernel, device: Device) -> float | None:
@@ -312,7 +313,10 @@ def test_regions_that_save_time_in_a_run(
 def test_programs_without_time_to_compile_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With ``offload_seconds=0``, only the programs with no region and with all are measured."""
+    """With ``offload_seconds=0``, only the programs with no region and with all are measured.
+
+    A warning and the summary report the programs that there was no time to compile.
+    """
     monkeypatch.setenv("RAMMER_PROFILES", str(tmp_path / "profiles.sqlite"))
     with caplog.at_level(logging.WARNING, "rammer_mlir"):
         exe = compiled(wide_layers(), costs="measured", offload_seconds=0.0)

@@ -98,12 +98,12 @@ def test_what_costs_more_is_the_hosts(products: Any) -> None:
 
 
 def made(found: Any) -> Callable[[Region], Any]:
-    """Return a function that returns ``found`` as the code of every region."""
+    """Return a stand-in for a generator's ``generate`` that returns ``found`` for any region."""
     return lambda region: found
 
 
 def fails(region: Region) -> RegionCode:
-    """Fail to generate code for a region."""
+    """Raise an error: a stand-in for a code generator's ``generate``."""
     raise ValueError("no registers left")
 
 

@@ -64,9 +64,10 @@ class Sleeping:
 
 
 def slow_rtasks(kernel: RKernel, device: Device) -> float | None:
-    """Return 30 ms for the rTask of the external rKernel, and a second for other small rTasks.
+    """A cost function: 30 ms for the external rTask, a second for other small rTasks.
 
-    A small rTask is the only rTask of its rKernel, and accesses less than 1 KiB.
+    A small rTask is the only rTask of its rKernel, and accesses less than 1 KiB. For all others,
+    the function returns None, so that the device's model decides.
     """
     if "sleeping" in kernel.name:
         return 0.03

@@ -459,7 +459,10 @@ def test_why_nothing_is_taken(name: str, doubled: Doubled, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("fallback", ["refuse", "host"])
 def test_needs_of_code_without_a_state(fallback: str, doubled: Doubled) -> None:
-    """A run in the compiler's process checks that the packages exist that region code requires."""
+    """A run in the compiler's process checks that the packages that region code needs exist.
+
+    If a package is missing, the run is refused, or the fallback gives its results after a warning.
+    """
     doubled.change = {"needs": (Requirement("no-such-package", "1.0"),)}
     exe = compiled(model_of(ONE), fallback=fallback)
     feeds = {"x": np.ones((6, 10), np.float32)}

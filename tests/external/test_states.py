@@ -338,9 +338,11 @@ class NotATextError(Exception):
 
 
 def product_of(host: EntryHost) -> Callable[[int, Sequence[int]], None]:
-    """Return a Python function that computes one row of the matrix product of ``host``.
+    """Return a Python function ``(row, buffers)`` that computes one row of a product.
 
-    It does the same as the C functions that the code generator ``Products`` writes.
+    ``host`` has the sizes of the product and the address of the weight; ``buffers`` are the
+    addresses of the operands and the result. The C functions that ``PackedProducts`` writes do the
+    same.
     """
     rows, sums, columns = map(int, host.module.content.split())
     kind, weight = ctypes.c_float * (sums * columns), host.weights[1]

@@ -17,7 +17,13 @@ EXP = "%y = math.exp %x : tensor<4xf32>"
 
 
 def function(name: str = "@main", attributes: str = "", location: str = "") -> str:
-    """Return the text of a function on three lines."""
+    """Return MLIR text of a function on three lines.
+
+    Args:
+        name: the function's symbol.
+        attributes: text of the argument's attributes.
+        location: text of the location of the operation on the second line.
+    """
     return (
         f"func.func {name}(%x: tensor<4xf32>{attributes}) -> tensor<4xf32> {{\n"
         f"  {EXP} {location}\n  return %y : tensor<4xf32> }}\n"

@@ -39,7 +39,14 @@ PRODUCT = """
 
 
 def one(maps: str, inputs: str, outputs: str, body: str) -> str:
-    """Return the text of ``%a``, an elementwise ``linalg.generic`` over 12 x 40 elements."""
+    """Return MLIR text of ``%a``, an elementwise ``linalg.generic`` over 12 x 40 elements.
+
+    Args:
+        maps: the indexing maps.
+        inputs: the clause ``ins(...)``; empty if the operation has no input.
+        outputs: the output operand.
+        body: the block with its arguments.
+    """
     kind = "tensor<12x40xf32>"
     return f"""
     %a = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel", "parallel"]}}

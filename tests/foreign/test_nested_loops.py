@@ -21,7 +21,15 @@ U = R.standard_normal((70, 9)).astype(np.float32)
 
 
 def loop(count: int, body: str, start: str, name: str, kind: str = "tensor<40x9xf32>") -> str:
-    """Return text of an ``scf.for`` of ``count`` steps with the state ``%sNAME``."""
+    """Return MLIR text of an ``scf.for`` of ``count`` iterations that carries one tensor.
+
+    Args:
+        count: number of iterations.
+        body: operations of the loop, which may use the state ``%sNAME`` and the counter ``%iNAME``.
+        start: the initial value of the state.
+        name: the ``NAME`` in the names of values; the loop's result is ``%rNAME``.
+        kind: type of the state.
+    """
     return f"""
   %n{name} = arith.constant {count} : index
   %r{name} = scf.for %i{name} = %c0 to %n{name} step %c1 iter_args(%s{name} = {start}) -> {kind} {{
@@ -31,9 +39,14 @@ def loop(count: int, body: str, start: str, name: str, kind: str = "tensor<40x9x
 
 
 def element(state: str, row: str, column: str, update: str, name: str) -> str:
-    """Return text that adds an element of ``%u`` to an element of a state.
+    """Return MLIR text that adds an element of ``%u`` to an element of the tensor ``state``.
 
-    The updated state is ``%xNAME``.
+    Args:
+        state: the tensor.
+        row: the element's row in the tensor.
+        column: the element's column in the tensor and in ``%u``.
+        update: the element's row in ``%u``.
+        name: the ``NAME`` in ``%xNAME``, the updated tensor.
     """
     return f"""
     %v{name} = tensor.extract %u[{update}, {column}] : tensor<70x9xf32>
@@ -44,7 +57,10 @@ def element(state: str, row: str, column: str, update: str, name: str) -> str:
 
 
 def function(body: str, results: str = "%ra", kinds: str = "tensor<40x9xf32>") -> str:
-    """Return text of a function of ``%t`` and ``%u``."""
+    """Return MLIR text of a function of the tensors ``%t`` (40 x 9) and ``%u`` (70 x 9).
+
+    ``body`` has its operations; it returns the values ``results`` of the types ``kinds``.
+    """
     return f"""
 func.func @f(%t: tensor<40x9xf32>, %u: tensor<70x9xf32>) -> ({kinds}) {{
   %c0 = arith.constant 0 : index
@@ -64,7 +80,10 @@ def run(text: str, *arrays: Array) -> list[Array]:
 
 
 def nested(start: str) -> str:
-    """Return text of two nested loops that add all rows of ``%u`` to the rows modulo 40."""
+    """Return MLIR text of two nested loops: row n of ``%u`` is added to row n modulo 40 of a state.
+
+    ``start`` is the state's initial value. The result is ``%ra``.
+    """
     inner = loop(9, element("%sb", "%m", "%ib", "%ia", "b") + "scf.yield %xb : tensor<40x9xf32>",
                  "%sa", "b")  # fmt: skip
     row = "    %m = arith.remui %ia, %c40 : index\n"

@@ -35,7 +35,8 @@ def scan_text(
 ) -> str:
     """Return the text of a function with one ``tm_tensor.scan``.
 
-    Its accumulator is an argument of the function.
+    The scan's initial accumulator is an argument of the function. ``operation`` is the operation of
+    the arith dialect that combines two elements, such as "addi".
     """
     given = kind(shape, element)
     rest = kind([*shape[:axis], *shape[axis + 1 :]], element)
@@ -89,7 +90,12 @@ def scatter_text(
 ) -> str:
     """Return the text of a function with one ``tm_tensor.scatter``.
 
-    ``body`` is the text of the scatter's body without the type of ``tm_tensor.yield``.
+    Args:
+        shape: shape of the tensor into which updates are written.
+        updates: shape of the updates; its first size is their number.
+        dims: the dimensions of the tensor to which the indices belong.
+        element: element type of the tensor and the updates.
+        body: text of the scatter's body without the type of ``tm_tensor.yield``.
     """
     result, given = kind(shape, element), kind(updates, element)
     index = kind([updates[0], len(dims)], "i64")
@@ -183,7 +189,10 @@ def test_scatter_of_a_number_that_is_cast() -> None:
 
 
 def sort_text(shape: Sequence[int], axis: int, element: str, comparison: str) -> str:
-    """Return the text of a function that sorts values, and moves their indices along."""
+    """Return the text of a function that sorts values along an axis, and moves their indices along.
+
+    ``comparison`` is a comparison of the arith dialect with its predicate, such as "cmpi sle".
+    """
     values, numbers = kind(shape, element), kind(shape, "i64")
     return f"""
     func.func @f(%x: {values}, %n: {numbers}) -> ({values}, {numbers}) {{
@@ -227,9 +236,15 @@ def test_sort(shape: tuple[int, ...], axis: int, element: str, comparison: str) 
 def topk_text(
     shape: Sequence[int], axis: int, count: int, comparison: str, start: str, *, numbered: bool
 ) -> str:
-    """Return the text of a function that selects ``count`` values along an axis.
+    """Return the text of a function that selects the first ``count`` values along an axis.
 
-    If ``numbered``, their indices are an operand too; else they are the values' positions.
+    Args:
+        shape: shape of the values.
+        axis: the axis.
+        count: number of selected values.
+        comparison: predicate of the comparison of floats that decides which value comes first.
+        start: literal of the number with which the result is filled before.
+        numbered: whether the values' indices are an operand; else they are the values' positions.
     """
     short = [*shape[:axis], count, *shape[axis + 1 :]]
     values, numbers = kind(shape, "f32"), kind(shape, "i32")
@@ -287,6 +302,12 @@ def attention_text(
     """Return the text of a function with an attention of 3 queries and 5 keys.
 
     Queries and keys have 4 elements, values have 2.
+
+    Args:
+        batch: sizes of the dimensions before those of queries and keys.
+        element: element type of all operands but the mask.
+        mask: element type of the mask; None for an attention without a mask.
+        attributes: text of the operation's attributes.
     """
     q, k, v, r = (kind([*batch, *s], element) for s in ((3, 4), (5, 4), (5, 2), (3, 2)))
     m = kind([*batch, 3, 5], mask or "i1")

@@ -23,7 +23,17 @@ def expected(
     operand: Array, source: Array, window: Sequence[int], strides: Sequence[int], padding: Padding,
     direction: str, initial: float,
 ) -> Array:  # fmt: skip
-    """Return the result that StableHLO's specification defines, computed window by window."""
+    """Return the result that StableHLO's specification defines, computed window by window.
+
+    Args:
+        operand: the array in which an element of each window is selected.
+        source: a number for each window, which is added at the selected element.
+        window: sizes of a window.
+        strides: distances of adjacent windows.
+        padding: counts of elements before and after the operand in each dimension.
+        direction: the comparison by which an element is preferred to another, such as "GE".
+        initial: value of the result where nothing is added.
+    """
     found = np.full(operand.shape, initial, operand.dtype)
     for at in np.ndindex(source.shape):
         selected: tuple[int, ...] | None = None
@@ -45,7 +55,18 @@ def text(
     sizes: Sequence[int], counts: Sequence[int], window: Sequence[int], strides: Sequence[int],
     padding: Padding, element: str, direction: str, combine: str = "add",
 ) -> str:  # fmt: skip
-    """Return the text of a function with one ``select_and_scatter``."""
+    """Return the text of a function with one ``select_and_scatter``.
+
+    Args:
+        sizes: shape of the operand.
+        counts: number of windows in each dimension, the shape of the source.
+        window: sizes of a window.
+        strides: distances of adjacent windows.
+        padding: counts of elements before and after the operand in each dimension.
+        element: element type.
+        direction: the comparison by which an element is preferred to another, such as "GE".
+        combine: operation of StableHLO that combines the numbers at an element.
+    """
     operand, source = (
         f"tensor<{'x'.join(map(str, shape))}x{element}>" for shape in (sizes, counts)
     )

@@ -46,7 +46,10 @@ class Graph:
         return self.node("Gather", self.node("Shape", value), self.const(axis), axis=0)
 
     def vector(self, *sizes: str | int) -> str:
-        """Add nodes that join sizes to a shape; return the shape's name."""
+        """Add nodes that join sizes to a shape; return the shape's name.
+
+        A size is a number, or the name of a scalar in the graph.
+        """
         parts = [
             self.const([s]) if isinstance(s, int) else self.node("Unsqueeze", s, self.const([0]))
             for s in sizes
@@ -208,9 +211,11 @@ def _roll(g: Graph, value: str, shift: int, axis: int) -> str:
 
 
 def _regions(g: Graph, rows: str, window: int, shift: int) -> str:
-    """Return the name of a tensor with the index of each row's region, from 0 to 2.
+    """Add nodes that compute the index of each row's region, from 0 to 2; return the result's name.
 
-    As in exporters' models, parts of a tensor of zeros are overwritten one by one.
+    ``rows`` is the name of the number of rows. The last ``shift`` rows are region 2, the rest of
+    the last ``window`` rows is region 1. As in exporters' models, parts of a tensor of zeros are
+    overwritten one by one.
     """
     image = g.node("ConstantOfShape", g.vector(1, rows, window, 1))
     bounds = [(0, -window, 0.0), (-window, -shift, 1.0), (-shift, INF, 2.0)]

@@ -35,7 +35,10 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def all_codes(name: str) -> Array:
-    """Return an array that has each bit pattern of an element type once."""
+    """Return an array that has each bit pattern of the element type ``name`` once.
+
+    ``name`` is a type of ml_dtypes of at most 8 bits, such as "int4".
+    """
     return np.arange(1 << {**FLOATS, **INTEGERS}[name], dtype=np.uint8).view(dtype_of(name))
 
 
@@ -92,9 +95,9 @@ def test_a_cast_to_the_type_of_another_tensor_keeps_its_attributes() -> None:
 
 
 def assert_same(found: Array, expected: Array) -> None:
-    """Check that arrays are equal, with NaN equal to NaN, and with equal signs of zeros.
+    """Check that arrays have equal types and elements, with NaN equal to NaN.
 
-    Signs of zeros count only for the float8 types.
+    For float8 types, zeros must also have equal signs.
     """
     assert found.dtype == expected.dtype
     left, right = (np.asarray(a, np.float64) for a in (found, expected))

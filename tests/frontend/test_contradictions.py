@@ -26,7 +26,10 @@ def parsed(graph: str, **constants: list[int]) -> onnx.ModelProto:
 
 
 def refusal(model: onnx.ModelProto, **shapes: tuple[int, ...]) -> str:
-    """Return the error message of importing a model, which must be one line."""
+    """Import a model, which must be refused in one line; return the error's message.
+
+    ``shapes`` are the shapes of inputs that the caller gives, by name.
+    """
     with pytest.raises(RammerError) as error:
         import_model(model, shapes=shapes)
     assert "\n" not in str(error.value)

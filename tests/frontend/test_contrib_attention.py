@@ -145,9 +145,9 @@ def test_rotary_embedding(interleaved: int, places: Array) -> None:
 
 
 def grouped(**changes: Any) -> list[Any]:
-    """Return the inputs of GroupQueryAttention with 4 query heads and 2 key heads, without a past.
+    """Return the inputs of GroupQueryAttention in order, each an array, or None if it is omitted.
 
-    ``changes`` replaces inputs by name.
+    There are 4 query heads, 2 key heads and no past. ``changes`` replaces inputs by name.
     """
     given = {
         "query": floats(BATCH, LENGTH, 4 * 16),

@@ -21,7 +21,7 @@ RANDOM = np.random.default_rng(0)
 
 @dataclass(frozen=True)
 class Case:
-    """A node with constant inputs that is folded.
+    """A test case: a node with constant inputs, which has to be folded.
 
     Attributes:
         kind: operator.

@@ -70,7 +70,10 @@ def nested_loops(depth: int, steps: int) -> onnx.ModelProto:
 
 
 def recurrent(operator: str, steps: int, attribute: str = "hidden_size=2") -> onnx.ModelProto:
-    """Return a model of a recurrent operator over ``steps`` steps."""
+    """Return a model of an LSTM, GRU or RNN over ``steps`` time steps.
+
+    ``attribute`` is the node's attribute in ONNX's text syntax.
+    """
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[operator]
     model = parsed(
         f"(float[{steps},1,3] x, float[1,{2 * gates},3] w, float[1,{2 * gates},2] r) "

@@ -155,7 +155,11 @@ def test_top_k(axis: int, largest: int) -> None:
 
 
 def _first(x: np.ndarray, count: int, largest: int) -> np.ndarray:
-    """Return the indices of each sorted row's ``count`` first elements; NaN is the greatest."""
+    """Return the indices of the ``count`` elements of each row that TopK selects, in order.
+
+    Rows are sorted by value, from the greatest if ``largest`` is 1; NaN is greater than all
+    numbers.
+    """
     if x.dtype.kind == "f":
         numbers = np.where(np.isnan(x), np.inf, x).astype(np.float64)
         return np.lexsort([-numbers, ~np.isnan(x)] if largest else [numbers, np.isnan(x)])[

@@ -1,4 +1,4 @@
-"""Tests of integer arithmetic for which processors raise exceptions or which overflows.
+"""Tests of integer arithmetic that overflows, or that makes a processor raise an exception.
 
 An example is division by zero. NumPy's results are the reference, since ONNX does not define them.
 A constant divisor of zero is refused at compile time, as in ONNX Runtime.
@@ -117,7 +117,7 @@ def test_lengths_beyond_the_axis_read_nothing_else() -> None:
 def test_powers_with_large_and_negative_exponents(kind: Any, exponents: Any) -> None:
     """Powers with large or negative exponents equal ONNX Runtime's, rounded towards zero.
 
-    The exponent 64 has zeros in all low bits, which are those that repeated squaring uses.
+    Repeated squaring reads only the low bits of an exponent, which are all zero in 64.
     """
     cases = [
         (0, 64), (0, 65), (0, 128), (1, 64), (1, 1000), (-1, 64), (-1, 65), (0, 0), (5, 0),

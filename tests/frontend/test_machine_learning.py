@@ -53,7 +53,11 @@ def check(operator: str, inputs: list[Array], results: Sequence[int], **attribut
 
 
 def random_trees(depth: int, count: int, modes: list[str]) -> dict[str, list[Any]]:
-    """Return attributes of ``count`` full binary trees with random features and thresholds."""
+    """Return the attributes ``nodes_...`` of ``count`` full binary trees of depth ``depth``.
+
+    Features and thresholds are random. ``modes`` are the comparisons from which inner nodes choose,
+    such as "BRANCH_LEQ".
+    """
     rng = np.random.default_rng(depth)
     rows: dict[str, list[Any]] = {}
     inner = 2**depth - 1
@@ -78,7 +82,8 @@ def random_trees(depth: int, count: int, modes: list[str]) -> dict[str, list[Any
 def leaf_weights(trees: dict[str, list[Any]], prefix: str, targets: int) -> dict[str, list[Any]]:
     """Return attributes with a random weight of every leaf for each of ``targets`` targets.
 
-    ``prefix`` is the start of the attributes' names.
+    ``trees`` are the attributes from ``random_trees``; ``prefix`` begins the names of the result's
+    attributes.
     """
     rng = np.random.default_rng(1)
     rows: dict[str, list[Any]] = {}

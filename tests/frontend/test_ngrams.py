@@ -14,7 +14,10 @@ import rammer_mlir
 @pytest.mark.parametrize("shape", [(12,), (3, 6)])
 @pytest.mark.parametrize("kind", [TensorProto.INT32, TensorProto.INT64])
 def test_weighted_counts(mode: str, shape: tuple[int, ...], kind: int) -> None:
-    """Single items and pairs are counted, with up to two items skipped, and weighted."""
+    """Weighted counts of single integers and of pairs in a row agree with ONNX Runtime.
+
+    The two integers of a pair may have up to two others between them.
+    """
     node = helper.make_node(
         "TfIdfVectorizer",
         ["x"],

@@ -1,4 +1,7 @@
-"""Tests that Pad by elements of the tensor is right for wide, negative and one-sided paddings."""
+"""Tests that Pad in modes that repeat elements of the tensor is right, for all kinds of paddings.
+
+The paddings are wider than the tensor, negative, or on one side only.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ WIDTHS = [
 @pytest.mark.parametrize("widths", WIDTHS, ids=str)
 @pytest.mark.parametrize("integers", [False, True])
 def test_padding_with_elements(mode: str, widths: list[int], integers: bool) -> None:
-    """Pad agrees with ONNX Runtime: negative widths remove elements before others add elements."""
+    """Negative widths remove elements first; positive widths then add copies of those left."""
     x = (100 * floats(5, 4)).astype(np.int64) if integers else floats(5, 4)
     low, high = widths[:2], widths[2:]
     kept = x[

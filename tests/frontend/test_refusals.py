@@ -18,7 +18,10 @@ def model(
     shape: Sequence[int | str] = (4,),
     kind: int = TensorProto.FLOAT,
 ) -> onnx.ModelProto:
-    """Return a model of given nodes of any domain, with input ``x`` and output ``y``."""
+    """Return a model of given nodes of any domain, with input ``x`` and output ``y``.
+
+    ``shape`` and ``kind`` are the shape and the element type of ``x``.
+    """
     x = helper.make_tensor_value_info("x", kind, shape)
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph(list(nodes), "g", [x], [y])

@@ -10,7 +10,11 @@ from node_checks import Array, check_node, floats, run_node
 
 
 def regions(count: int, size: int, images: int) -> tuple[Array, Array]:
-    """Return random regions, some of them extending beyond the image, and their image indices."""
+    """Return random regions of an image, and the index of the image of each region.
+
+    A region has the coordinates x and y of two opposite corners. Some regions extend beyond the
+    image.
+    """
     rng = np.random.default_rng(count)
     start = rng.uniform(-8, size, (count, 2))
     boxes = np.concatenate([start, start + rng.uniform(-1, size, (count, 2))], 1)

@@ -114,7 +114,10 @@ class Searcher:
         self._child = Child("tests.fuzz.kinds")
 
     def run(self, jobs: Iterator[Job]) -> None:
-        """Try jobs from an iterator, which other threads share, until none is left."""
+        """Try jobs from an iterator, which other threads share, until none is left.
+
+        A job is a case, or the kind and the seed of a case to make.
+        """
         while True:
             with self._tally.lock:
                 job = next(jobs, None)

@@ -50,7 +50,11 @@ class Problem:
 
 
 def write_case(folder: Path, case: Case, problem: Problem | None = None) -> Path:
-    """Write a case and its problem to a folder; return the path of its model file."""
+    """Write a case to a folder; return the path of its model file.
+
+    A JSON file beside the model has the other fields of the case, and the text of the problem, if
+    any.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{case.name}.onnx"
     path.write_bytes(case.model)

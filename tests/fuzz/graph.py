@@ -126,9 +126,10 @@ class RandomGraph:
         return value
 
     def weight(self, shape: Sequence[int], dtype: Any = "float32", prefix: str = "") -> Value:
-        """Return random numbers of a shape: a constant, possibly an earlier one, or a new input.
+        """Return a value of a shape with random numbers: a constant or, less often, a new input.
 
-        ``prefix`` selects the numbers, as for inputs.
+        The constant is new, or one that was added before. ``prefix`` selects the numbers of a new
+        value, as for inputs.
         """
         kind = np.dtype(dtype).name
         prefix = prefix or self.random.choice("xq")

@@ -64,10 +64,11 @@ Job = tuple[str, int] | Case
 def try_case(
     kinds: dict[str, Kind], job: Job, made: Callable[[Case], None] = lambda _: None
 ) -> Outcome:
-    """Check a case, and return the outcome; if ``job`` is a kind and a seed, make the case first.
+    """Check a case, and return the outcome.
 
-    An unexpected exception is the case's problem. ``made`` is called with the case before it is
-    checked.
+    ``job`` is the case itself, or a pair of the name of a kind in ``kinds`` and a seed, from which
+    the case is made first. ``made`` is called with the case before it is checked. An unexpected
+    exception is the case's problem.
     """
     case: Case | None = None
     try:
@@ -85,9 +86,9 @@ class Child:
     """A child process that tries one case after the other."""
 
     def __init__(self, module: str) -> None:
-        """Prepare a child for the kinds of cases in ``KINDS`` of a module.
+        """Prepare a child for the kinds of cases in the dictionary ``KINDS`` of ``module``.
 
-        The process starts with the first case.
+        ``module`` is the module's name. The process starts with the first case.
         """
         self._module = module
         self._process: SpawnProcess | None = None

@@ -116,7 +116,10 @@ def test_a_crash_ends_the_child_alone() -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command tries a file again and prints a summary."""
+    """The fuzzer's command tries the case of a given file, and prints a summary.
+
+    If the case has no problem, the command returns 0 and writes no findings.
+    """
     path = write_case(tmp_path, plain())
     assert main([str(path), "--processes", "1", "--out", str(tmp_path / "out")]) == 0
     assert "fuzz: 1 models" in capsys.readouterr().out

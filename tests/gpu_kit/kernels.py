@@ -83,7 +83,8 @@ def emulated(subject: Subject) -> Iterator[tuple[str, Code]]:
 def write_kernels(kit: Path, folder: Path, subjects: Sequence[Subject] = SUBJECTS) -> None:
     """Write, for each program of the kit, the code that the emulator executes in its place.
 
-    The code goes to the folder ``folder``, with the program's cubin, by which it is found.
+    Each program gives two files in ``folder``: pickled code for the emulator, and the program's
+    cubin, by which the stand-in for CUDA's driver finds the code.
     """
     folder.mkdir()
     for subject in subjects:
@@ -96,9 +97,10 @@ def write_kernels(kit: Path, folder: Path, subjects: Sequence[Subject] = SUBJECT
 
 
 def let_misbehave(kit: Path, folder: Path, name: str, behavior: str) -> None:
-    """Let the kit's program ``name`` hang, crash, or write no results.
+    """Let the kit's program ``name`` hang, crash, or write no results, when it is run.
 
-    ``behavior`` is "hang", "crash" or "wrong"; ``folder`` has the code for the emulator.
+    ``behavior`` is "hang", "crash" or, for no results, "wrong". It is stored in ``folder``, with
+    the program's code for the emulator.
     """
     cubin = read_program(kit / PROGRAMS, name, store_of(kit)).code
     path = folder / f"{hashlib.sha256(cubin).hexdigest()[:16]}.pickle"

@@ -67,7 +67,7 @@ class Place:
         )  # fmt: skip
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """Return the results by case."""
+        """Return the results that runs of the kit wrote: for each case, its record by key."""
         return read_results(self.folder / "results.jsonl")
 
     def calls(self) -> list[str]:

@@ -33,9 +33,10 @@ def test_a_branch_is_compiled_when_it_is_taken() -> None:
 
 
 def test_a_branch_may_contradict_the_shapes_at_hand() -> None:
-    """A branch whose shapes contradict each other is compiled, and fails only when it is taken.
+    """A model with a branch whose shapes contradict each other is compiled.
 
-    A voice detector has such a branch for another sampling rate.
+    A run fails only if it takes that branch. A voice detector has such a branch for another
+    sampling rate.
     """
     model = model_of("""(float[2,3] x, bool c) => (float[M,N] y) {
       y = If(c)<then_branch = a () => (float[2,3] p) { p = Relu(x) },

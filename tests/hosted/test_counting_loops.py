@@ -21,10 +21,12 @@ _STEPS = 90
 def cell(
     start: int = 0, step: int = 1, *, kind: str = "int32", shape: str = "", limit: str = ""
 ) -> str:
-    """Return a recurrent cell in a loop with a weight and a limit among its states.
+    """Return the text of a graph: a recurrent cell in a Loop, as TensorFlow exports it.
 
-    The counter, of type ``kind`` and ``shape``, counts from ``start`` by ``step`` up to the limit.
-    The default limit gives ``_STEPS`` iterations.
+    The loop's states are the counter, the cell's state, a weight and the limit. The counter, of
+    type ``kind``, counts from ``start`` by ``step`` up to the limit; it is a scalar, or a vector of
+    one element if ``shape`` is not empty. ``limit`` is the node that gives the limit; by default, a
+    constant that gives ``_STEPS`` iterations.
     """
     brackets = "[1]" if shape else ""
     limit = limit or f"Constant<value = {kind} {{{start + _STEPS * step}}}>()"
@@ -55,7 +57,10 @@ def cell(
 
 
 def loops_of(text: str) -> list[tuple[str, int]]:
-    """Return each loop that folding leaves: its operator, and the number of its body's inputs."""
+    """Return each loop that folding leaves in the graph ``text``.
+
+    A loop is given by its operator, Loop or Scan, and the number of its body's inputs.
+    """
     nodes = fold(load(model_of(text))).model.graph.node
     return [
         (node.op_type, len(graph.input))

@@ -105,7 +105,10 @@ def _computes(made: HostedModel) -> list[Compute]:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_are_padded(name: str) -> None:
-    """Six numbers of rows, one of them 0, need two programs."""
+    """A part that runs with six numbers of rows, one of them 0, needs only two programs.
+
+    The numbers of rows are padded to two sizes.
+    """
     made = hosted(model_of(_model(ROWS[name]), 18), [_run(n, n) for n in (5, 1, 0, 7, 14, 3)])
     (compute,) = _computes(made)
     assert compute.padding is not None, compute.obstacle

@@ -45,13 +45,16 @@ def evaluated(made: HostedModel) -> set[str]:
 
 
 def operators_of(model: onnx.ModelProto) -> list[str]:
-    """Return the operators in the body of the only loop."""
+    """Return the operators in the body of the only loop that folding leaves, sorted."""
     (loop,) = loops_of(model)
     return sorted(node.op_type for graph in subgraphs(loop) for node in graph.node)
 
 
 def sources(model: onnx.ModelProto) -> list[str]:
-    """Return the tensors of which the only loop reads an element in each step."""
+    """Return the names of the tensors that the only loop, a Scan, scans.
+
+    Each step reads one element of each of them.
+    """
     (loop,) = loops_of(model)
     assert loop.op_type == "Scan"
     return sorted(source.value for source, _ in sources_of(loop))

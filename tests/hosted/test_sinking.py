@@ -22,7 +22,11 @@ _BINARY = ("Add", "Mul", "Sub", "Max", "Min")
 
 
 class Expression:
-    """Random nodes on operands that have or broadcast to the shape ``[STEPS, ROWS, COLUMNS]``."""
+    """Generates random nodes, as text, on the inputs of the model of ``model_for``.
+
+    The operands have the shape ``[STEPS, ROWS, COLUMNS]`` or broadcast to it. The methods that add
+    nodes return the name of the result; ``depth`` limits how deep the operations are nested.
+    """
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -64,7 +68,10 @@ class Expression:
         return self.node(f"Transpose<perm = {[perm.index(n) for n in range(3)]}>({changed})")
 
     def flipped(self, depth: int) -> str:
-        """Add an operation in another order of the dimensions, and transpose its result."""
+        """Add an operation on tensors with permuted dimensions, and transpose its result back.
+
+        Return the name of the transposed result.
+        """
         pair, perm = [("lines, flat", [0, 2, 1]), ("last, deep", [2, 1, 0])][self.rng.integers(2)]
         whole = self.node(f"{self.rng.choice(_BINARY)}({pair})")
         return self.node(f"Transpose<perm = {perm}>({whole})")

@@ -33,13 +33,19 @@ def assembly(source: str, machine: Machine | None = None) -> str:
 
 
 def compile_kernel(source: str, name: str = "k", machine: Machine | None = None) -> Kernel:
-    """Compile MLIR text and return the kernel ``name`` as a function ``(id, *arrays)``."""
+    """Compile MLIR text and return its rKernel ``name`` as a callable ``(rtask, *arrays)``.
+
+    ``rtask`` is the index of the rTask that a call computes, and ``arrays`` are its buffers.
+    """
     library = load_object(emit_object(lower_text(source, machine), machine or host_machine()))
     return kernel_of(library, name)
 
 
 def kernel_of(library: Library, name: str) -> Kernel:
-    """Return the function ``name`` of a library as a callable ``(id, *arrays)``."""
+    """Return the rKernel ``name`` of a library as a callable ``(rtask, *arrays)``.
+
+    ``rtask`` is the index of the rTask that a call computes, and ``arrays`` are its buffers.
+    """
     address = library.address(name)
 
     def call(rtask: int, *arrays: Array) -> None:

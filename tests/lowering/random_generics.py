@@ -28,7 +28,13 @@ _COMBINERS = {
 
 @dataclass
 class Term:
-    """A result of an indexing map: a linear combination of loop indices, divided by ``divisor``."""
+    """A result of an indexing map: a linear combination of loop indices, divided by ``divisor``.
+
+    Attributes:
+        factors: the factor of each loop index, by the loop's number.
+        constant: the number that is added before the division.
+        divisor: the number by which the sum is divided, rounding down.
+    """
 
     factors: dict[int, int]
     constant: int = 0
@@ -52,7 +58,15 @@ class Term:
 
 @dataclass
 class Buffer:
-    """A memref operand: the results of its indexing map, and a layout with padding and offset."""
+    """A memref operand: the results of its indexing map, and a layout with padding and offset.
+
+    Attributes:
+        terms: the results of the indexing map, one for each dimension.
+        shape: the sizes of the memref.
+        padded: the sizes of the memory from which the strides are computed, at least ``shape``.
+        offset: the index of the memref's first element in its array.
+        strides: the strides of the dimensions, in elements.
+    """
 
     terms: list[Term]
     shape: list[int]

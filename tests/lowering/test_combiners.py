@@ -31,7 +31,11 @@ BOOLEAN = """%s = arith.cmpi ne, %c, %zero : i8
 
 
 def found(element: str, body: str) -> list[tuple[str, bool]] | None:
-    """Return the name and ``is_boolean`` of each combiner of a body; None if it has none."""
+    """Return the name and ``is_boolean`` of each combiner that is found in a reduction's body.
+
+    ``body`` is the MLIR text of the body, and ``element`` its element type. Return None if the body
+    is not a reduction by known combiners.
+    """
     with ir.Context():
         module = ir.Module.parse(SOURCE.replace("ELEMENT", element).replace("BODY", body))
         operations = module.body.operations[0].operation.regions[0].blocks[0].operations
@@ -109,7 +113,10 @@ def _constant(value: ir.Value) -> float:
 
 
 def _fold(name: str, left: int, right: int, bits: int) -> int:
-    """Return the result of an operation on two integers of ``bits`` bits, as unsigned bits."""
+    """Evaluate the operation ``name``, such as ``arith.addi``, on two integers of ``bits`` bits.
+
+    Operands and result are unsigned numbers that have the bits of the integers.
+    """
     half, mask = 1 << (bits - 1), (1 << bits) - 1
     signed = [(n & mask) - ((n & half) << 1) for n in (left, right)]
     results = {

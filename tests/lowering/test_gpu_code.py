@@ -40,7 +40,10 @@ AMD_CHIPS = {"gfx906": 0x2F, "gfx90a": 0x3F, "gfx942": 0x4C, "gfx1100": 0x41}
 
 
 def emit(model: bytes, target: str, stage: str, veus: int = 4) -> bytes:
-    """Compile a model, and return the content of a stage."""
+    """Compile a serialized ONNX model for a target, and return the content of a stage.
+
+    ``stage`` is a name such as ``ptx`` or ``cubin``.
+    """
     return Compilation.of_model(
         model, check_options(target, policy="wavefront", num_veus=veus)
     ).emit(stage)

@@ -91,7 +91,10 @@ gpu.module @m {
 
 
 def lowered(arena: int, kind: str) -> str:
-    """Return the LLVM IR of ``program``, lowered for a target: ``nvvm`` or ``rocdl``."""
+    """Return the LLVM IR of the kernel of ``program`` after the lowering for ``kind``.
+
+    ``kind`` is ``nvvm`` or ``rocdl``, and ``arena`` is the size of the arena in bytes.
+    """
     with ir.Context(), ir.Location.unknown():
         module = program(arena, "device" if kind == "nvvm" else "agent")
         if kind == "nvvm":

@@ -51,7 +51,10 @@ memref.global "private" constant @{constant} : memref<8xf32> = dense<{value}>
 
 
 class Store:
-    """A store of objects in memory, which records the identities that are looked up."""
+    """A store of rKernels' objects in memory, in place of the compile cache.
+
+    It records the identities that are looked up, and counts those that it has.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}

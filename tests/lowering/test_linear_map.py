@@ -16,7 +16,10 @@ from rammer_mlir.passes.winograd.filtering import minimal_filtering
 
 @dataclass
 class Numbers:
-    """Arithmetic on floats, which records the name of each operation."""
+    """Arithmetic on floats in place of emitted code, which records the name of each operation.
+
+    The recorded names, such as "add" or "multiply-add", are in ``done``.
+    """
 
     done: list[str] = field(default_factory=list[str])
 

@@ -44,7 +44,10 @@ PIPELINE = (
 
 
 def built(folder: Path, *passes: str) -> tuple[Any, dict[str, Any]]:
-    """Compile ``SOURCE`` by ``PIPELINE`` and ``passes``; return the C function and launch data."""
+    """Compile ``SOURCE`` by the passes of ``PIPELINE`` and then by ``passes``; load the library.
+
+    Return the compiled C function, and the attributes by name that describe its launch.
+    """
     source, lowered, compiled = (folder / name for name in ("in.mlir", "cpu.mlir", "main.o"))
     source.write_text(SOURCE)
     text = f"builtin.module({','.join((*PIPELINE, *passes))})"

@@ -23,10 +23,11 @@ def _nest(
     inputs: list[dict[str, int | None]],
     output: dict[str, int],
 ) -> LoopNest:
-    """Describe a contraction by the extents of its named loops.
+    """Describe a contraction as a loop nest.
 
-    ``reductions`` has the names of the reduction loops. An operand has a stride for each loop that
-    it names, and stride 0 for the other loops.
+    ``trips`` has the number of iterations of each loop, by the loop's name; ``reductions`` is text
+    that contains the names of the reduction loops. An operand is given by its stride along each
+    loop; the stride is 0 along loops that it does not name, and None where it is not constant.
     """
     loops = tuple(
         Loop(count, static=True, reduction=name in reductions) for name, count in trips.items()

@@ -17,9 +17,10 @@ _RANDOM = np.random.default_rng(0)
 
 
 def _source(rows: int, columns: int, depth: int) -> str:
-    """Return a kernel that computes a function of a matrix, a row, a column, a scalar and an index.
+    """Return the MLIR text of an rKernel with exponentials and sines of several registers.
 
-    The matrix is a product with ``depth`` terms, or an argument if ``depth`` is 0.
+    Its elementwise operation reads a matrix, a row, a column, a scalar and the row's index. The
+    matrix is a product with ``depth`` terms, or an argument if ``depth`` is 0.
     """
     depth_or_one = max(depth, 1)
     grid = f"memref<{rows}x{columns}xf32>"

@@ -21,15 +21,15 @@ _ROWS, _COLUMNS, _DEPTH = 21, 37, 29
 
 @dataclass(frozen=True)
 class Case:
-    """A product, and an elementwise sum of the product and an addend.
+    """An rKernel to compile: a matrix product, and an elementwise sum of the product and an addend.
 
     Attributes:
-        to: buffer of the product.
+        to: buffer of the product, by its name in MLIR, such as "%y".
         into: buffer of the sum.
         plus: buffer of the addend.
-        by: indices of the addend.
-        write: indices of the sum.
-        after: buffer that is copied at the end; empty for none.
+        by: indices of the addend's elements, as text.
+        write: indices of the sum's elements, as text.
+        after: buffer that is copied after the sum; empty for none.
     """
 
     to: str

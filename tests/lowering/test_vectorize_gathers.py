@@ -20,11 +20,12 @@ DTYPES = {
 
 
 def rows_kernel(columns: int, element: str, size: str = "", column: str = "%c") -> str:
-    """Return a kernel that copies the rows of a table that an input of row indices selects.
+    """Return the MLIR text of an rKernel that copies selected rows of a table.
 
-    Element (r, c) of the output is element ``column`` of the selected row r; by default, ``column``
-    is c. ``size`` is the number of columns that the kernel copies: by default all; with ``%n``, the
-    kernel's first argument.
+    An input has the indices of the rows. Element (r, c) of the output is element ``column`` of the
+    row that index r selects; ``column`` is the name of a value, by default ``%c``, the index c.
+    ``size`` is the number of columns that are copied: by default all, with ``%n`` the rKernel's
+    first argument.
     """
     shape = f"{PICKED}x{'?' if size == '%n' else size or columns}x{element}"
     kind = f"memref<{shape}, strided<[{columns}, 1]>>"

@@ -38,7 +38,7 @@ func.func private @k(%x: memref<{c}x{p}x16xf32>,
 def _found(
     k: int, p: int, c: int, far: int, piece: bool
 ) -> tuple[list[Panel | Rows], TilePlan, list[int]]:
-    """Return the prefetches, the micro tile and the loops of a product with ``k`` panels.
+    """Return the prefetches and the micro tile of a product, and the dimensions of its loops.
 
     Args:
         k: number of panels of weights.

@@ -18,9 +18,10 @@ _BLOCKS, _TILES, _LANES = 3, 5, 32
 
 
 def _source(matrix: str, rows: int, columns: int, start: str = "0.0") -> str:
-    """Return a kernel that computes ``matrix @ tile @ matrix.T`` for tiles of an image.
+    """Return the MLIR text of an rKernel that transforms tiles of an image and adds a bias.
 
-    ``start`` is the scalar to which the kernel adds each sum; then the kernel adds a bias.
+    It computes ``matrix @ tile @ matrix.T`` for each tile. ``matrix`` is the text of a constant of
+    ``rows`` times ``columns`` numbers; ``start`` is the text of the scalar at which sums start.
     """
     size = 2 * _TILES + columns - 2
     image = f"memref<{_BLOCKS}x{columns}x{size}x{_LANES}xf32>"

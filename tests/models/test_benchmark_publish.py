@@ -17,7 +17,10 @@ Times = dict[tuple[str, int], float]
 
 
 def result(model: str, seconds: Times) -> Result:
-    """Return the result of a model with the given seconds, by contender and number of threads."""
+    """Return a benchmark's result for ``model``, as if it had been measured.
+
+    ``seconds`` has the latency for each pair of a contender and a number of threads.
+    """
     timings = [Timing(name, threads, Latency(value, value, value, 5), 0.5)
                for (name, threads), value in seconds.items()]  # fmt: skip
     return Result(Request(model, policies=("wavefront",)), timings=timings)

@@ -66,7 +66,11 @@ def evaluate(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Arra
 
 
 def check_directions(step: TrainingStep, feeds: Mapping[str, Any], seed: int = 0) -> None:
-    """Compare the derivative along a random direction of each weight with a finite difference."""
+    """Check the gradient of the loss with respect to each weight of a training step.
+
+    For a random direction in the space of the weight, the derivative that the gradient gives is
+    compared with a finite difference of the loss.
+    """
     rng = np.random.default_rng(seed)
     found = evaluate(step.model, feeds)
     for name, given in step.weights.items():

@@ -51,9 +51,9 @@ def test_inputs_are_given_at_run_time(engine: Engine, name: str) -> None:
 
 
 def engine_that(answer: object) -> Engine:
-    """Return an engine whose runs return ``answer`` as the only output, or raise an exception.
+    """Return an engine that ignores models and inputs.
 
-    An ``answer`` that is an exception is raised.
+    Each run returns ``answer`` as the only output, or raises it if it is an exception.
     """
 
     def run(inputs: Sequence[object]) -> Sequence[object]:
@@ -117,9 +117,10 @@ def test_suite_writes_reasons_and_a_table(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def check_of_three() -> Check:
-    """Return a check of three cases: one passes, one fails, and one ends its process.
+    """Return a stub of a check, whose verdict depends only on the name of the case.
 
-    This function belongs to the module, not to a test, because child processes import it.
+    The case "fails" fails, "dies" ends its process, and any other case passes. The function belongs
+    to the module, because child processes import it.
     """
 
     def run(name: str) -> str | None:

@@ -42,7 +42,13 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Variant:
-    """One schedule of a model: its executable, the rKernel of each rOperator, and its memory."""
+    """A model that is compiled with one schedule.
+
+    Attributes:
+        executable: the compiled model.
+        kernels: names of the rKernels that the plan calls, one for each rOperator.
+        memory: sizes of the program's memory.
+    """
 
     executable: Executable
     kernels: tuple[str, ...]
@@ -107,9 +113,10 @@ def _context() -> ir.Context:
 
 
 def _renumbered(program: Program, kernels: tuple[KernelSymbol, ...]) -> Program:
-    """Return the program with the indices that its rKernels have in ``kernels``.
+    """Return a copy of ``program`` that refers to the rKernels of shared code.
 
-    ``kernels`` has the rKernels of the compiled code that several schedules share.
+    ``kernels`` has these rKernels in the code's order. Each rOperator of the copy has its rKernel's
+    index in ``kernels``, instead of the index in the program's list.
     """
     operators = (
         replace(operator, kernel=kernels.index(program.kernels[operator.kernel]))

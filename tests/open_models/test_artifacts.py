@@ -46,7 +46,10 @@ def loaded(path: Path) -> OpenModel:
 
 
 def addresses(model: OpenModel, batch: int) -> dict[int, int]:
-    """Return the addresses of the weights in the program for ``batch``, by weight size in bytes."""
+    """Return the memory address of each weight in the model's program for batch size ``batch``.
+
+    The keys are the weights' sizes in bytes, which differ.
+    """
     with model.specialization({"x": weight(0, batch, 3, 8)}) as program:
         assert isinstance(program, CompiledModel)
         parts = program.image.constants.parts

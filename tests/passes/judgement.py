@@ -24,7 +24,8 @@ class Verdict:
         malformed: whether rTasks are missing, repeated or unknown, or a barrier awaits a step that
             does not exist.
         deadlock: whether some wait never ends.
-        unordered: pairs (writer, reader) of rTasks that no barrier orders.
+        unordered: pairs (writer, reader) of rTasks of which the writer need not end before the
+            reader starts.
         shared: pairs of buffers that share memory and may be in use at the same time.
     """
 

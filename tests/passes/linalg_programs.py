@@ -44,11 +44,11 @@ def compilation(
 
 @dataclass(frozen=True)
 class Found:
-    """An operation of the entry function.
+    """A description of an operation of the entry function, for comparisons in tests.
 
     Attributes:
-        name: name of the operation.
-        operands: types of its operands.
+        name: the operation's name, such as that of a dialect's operation.
+        operands: types of its operands, as text.
         kernels: its rKernels as text; empty without rKernels.
     """
 
@@ -58,7 +58,10 @@ class Found:
 
 
 def operators(text: str) -> list[Found]:
-    """Return the operations of the entry function after the `operators` stage."""
+    """Lower ``text``, MLIR at the `linalg` stage, to the `operators` stage.
+
+    Return the operations of the entry function in order, without its return.
+    """
     context = ir.Context()
     with context:
         module = ir.Module.parse(text)

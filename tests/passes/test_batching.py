@@ -24,9 +24,9 @@ SIZE = 96
 
 
 class _Network:
-    """A network under construction: products of rows with weights, and sums of rows.
+    """A network under construction: products of rows with weights, and Tanh of sums of rows.
 
-    Each value is also computed in float64.
+    Each value is also computed in float64, as the reference.
     """
 
     def __init__(self, seed: int) -> None:

@@ -47,7 +47,9 @@ def _check(
 ) -> None:
     """Check two depthwise convolutions of an image against ONNX Runtime.
 
-    A third output of the model negates the image, and thus reads the unblocked image.
+    ``image`` has the image's sizes without batch and channels, ``window`` the sizes of the filters,
+    and ``pads`` ONNX's attribute. A third output of the model negates the image, and thus reads the
+    unblocked image.
     """
     random = np.random.default_rng(0)
     x = [2, channels, *image]

@@ -24,10 +24,10 @@ DIAMOND = {"a": ["x", "y"], "b": ["a", "x"], "c": ["a", "y"], "d": ["b", "c"]}
 
 
 def groups(text: str, most: int | None) -> list[list[int]]:
-    """Return the groups that fusion forms, as lists of the operations' indices.
+    """Return the groups of operations that fusion forms in the function ``text``, MLIR at `linalg`.
 
-    ``most`` is the largest number of inputs of an rOperator, or 0 for no limit; None selects the
-    boundary by parallelism.
+    A group is the list of its operations' positions in the function. ``most`` is the largest number
+    of inputs of an rOperator, or 0 for no limit; None selects the boundary by parallelism.
     """
     with ir.Context():
         module = ir.Module.parse(text)
@@ -42,9 +42,10 @@ def groups(text: str, most: int | None) -> list[list[int]]:
 def graph_groups(
     arguments: str, operations: Mapping[str, Sequence[str]], results: str, most: int
 ) -> list[str]:
-    """Return the groups that fusion forms, each as a string of its operations' names.
+    """Return the groups that fusion forms in a graph, each as the joined names of its operations.
 
-    The graph is described as in ``elementwise_graph``, with letters as names; ``most`` is the
+    All names have one letter. ``arguments`` has the names of inputs, separated by blanks, and
+    ``results`` those of results; ``operations`` is that of ``elementwise_graph``. ``most`` is the
     largest number of inputs of a group.
     """
     names = list(operations)

@@ -130,9 +130,10 @@ def trees(draw: random.Random) -> dict[str, list[str]]:
 
 
 def cuts(graph: dict[str, list[str]]) -> Iterator[list[Unit]]:
-    """Yield, for every subset of a graph's edges, the units that remain when the subset is cut.
+    """Yield every division of a tree into units, one for each subset of its edges that is cut.
 
-    Units contain the operations' indices in the graph's order.
+    ``graph`` has the operands of each operation, as ``trees`` returns them. The operations that
+    the remaining edges connect are a unit: the set of their positions in ``graph``.
     """
     names = list(graph)
     edges = [(names.index(s[0]), names.index(n)) for n in names for s in graph[n] if s[0] in names]

@@ -184,9 +184,10 @@ func.func private @f(%x: tensor<32xf32>) -> tensor<10xf32> {
 
 
 def window(between: str, weight: str = "%w = tensor.empty() : tensor<5xf32>") -> str:
-    """Return a function that sums windows of a value, after an operation on that value.
+    """Return MLIR text of a function that sums windows of a value, which an operation computes.
 
-    ``between`` is the operation as MLIR text; ``weight`` defines the windows' weights.
+    ``between`` is the text of that operation; ``weight`` is the text that defines ``%w``, the
+    windows' weights.
     """
     return WINDOW.replace("BETWEEN", f"{weight}\n  %between = {between}")
 

@@ -27,7 +27,10 @@ DEPTH = 512
 
 
 def cost(tiling: Tiling) -> TileCost:
-    """Return the operations and bytes of a tile of an f32 matrix product."""
+    """Return the operations and bytes of a tile of the f32 matrix product that the tests tile.
+
+    ``tiling`` has the tile's numbers of rows and columns.
+    """
     m, n = tiling
     return TileCost(2 * m * n * DEPTH, 4 * (m * DEPTH + DEPTH * n + m * n))
 

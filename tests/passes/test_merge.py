@@ -21,7 +21,7 @@ from rammer_mlir.errors import OptionError
 
 
 class _Model:
-    """A random model of two to four convolutions of one image."""
+    """Builds a random model of two to four convolutions of one image, which ``seed`` determines."""
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)

@@ -47,7 +47,11 @@ def random_tree(draw: random.Random, count: int) -> dict[int, set[int]]:
 
 
 def all_units(sources: dict[int, set[int]]) -> Iterator[list[Unit]]:
-    """Yield, for every subset of a tree's edges, the units that remain when the subset is cut."""
+    """Yield every division of a tree into units, one for each subset of its edges that is cut.
+
+    ``sources`` has the operations that each operation reads. The operations that the remaining
+    edges connect are a unit.
+    """
     edges = [(source, number) for number, found in sources.items() for source in found]
     for kept in itertools.product((False, True), repeat=len(edges)):
         unit_of = {number: {number} for number in sources}
@@ -98,7 +102,10 @@ def readers_of(sources: Sequence[Collection[int]]) -> list[set[int]]:
 
 
 def waits(sources: Sequence[Collection[int]], units: Collection[Unit]) -> bool:
-    """Return whether some units depend on each other in a cycle."""
+    """Return whether some units depend on each other in a cycle, so that none can run first.
+
+    ``sources`` has the operations that each operation reads.
+    """
     unit_of = {number: unit for unit in units for number in unit}
     left = set(units)
     while left:

@@ -22,7 +22,12 @@ from rammer_mlir.passes.manager import add_pipeline, pipeline_of_flags, run_pipe
 from rammer_mlir.passes.mlir_pass_names import MLIR_PASS_NAMES
 from rammer_mlir.passes.options import create_pass, describe_options
 from rammer_mlir.passes.pipeline import parse_pipeline
-from rammer_mlir.passes.pipeline_steps import close_pass_name, expanded_pipeline, is_pass_of_mlir
+from rammer_mlir.passes.pipeline_steps import (
+    Step,
+    close_pass_name,
+    expanded_pipeline,
+    is_pass_of_mlir,
+)
 from rammer_mlir.passes.registry import PASSES, help_line
 from tests.passes.small_module import module
 
@@ -296,7 +301,10 @@ class StumbleWithin(Stumble):
 
 
 def manager_of(given: ir.Module, text: str) -> passmanager.PassManager:
-    """Return MLIR's own pass manager, which runs canonicalize, the pipeline ``text``, then cse."""
+    """Return MLIR's own pass manager for the module ``given``.
+
+    It runs canonicalize, then the pass pipeline ``text``, then cse.
+    """
     with given.context:
         dialects.register(given.context)
         manager = passmanager.PassManager("builtin.module")
@@ -400,3 +408,16 @@ def test_a_failure_inside_mlir_gives_its_first_diagnostic() -> None:
     with pytest.raises(PassError, match="failed: op was not bufferized") as caught:
         run_pipeline(given, "builtin.module(one-shot-bufferize)")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("canonicalize,func.func(cse)", "canonicalize"),
+        ("func.func(cse,canonicalize)", "cse"),
+        ("builtin.module(func.func(cse{x=f(y)}))", "cse"),
+        ('rtask-tile{policy="f(x)"},cse', "rtask-tile"),
+    ],
+)
+def test_a_step_is_named_after_its_first_pass(text: str, name: str) -> None:
+    assert Step(text, None).argument == name

@@ -21,7 +21,10 @@ STEPS, HIDDEN, LAYERS = 48, 8, 3
 
 
 def stack(directions: list[str], kind: str = "LSTM") -> onnx.ModelProto:
-    """Return a model of recurrent layers, one for each of ``directions``, with random weights."""
+    """Return a model of stacked recurrent layers of the operator ``kind``, with random weights.
+
+    ``directions`` has each layer's attribute ``direction``, such as "reverse".
+    """
     generator = np.random.default_rng(3)
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind] * HIDDEN
     nodes: list[onnx.NodeProto] = []
@@ -75,7 +78,7 @@ def test_layers_side_by_side_give_the_same(kind: str, directions: list[str], pol
 
 
 def depth(model: onnx.ModelProto, num_veus: int = 16) -> int:
-    """Return the number of rOperators on the longest path of dependencies."""
+    """Return the number of rOperators on the longest path of dependencies of a compiled model."""
     options = check_options("cpu", policy="wavefront", num_veus=num_veus)
     graph = Compilation.of_model(model, options).task_graph()
     dependencies = Dependencies(graph)

@@ -39,9 +39,10 @@ ON_TENSORS = ("tensor", "-> tensor<?x4xf32>", "%r =", "-> tensor<?x4xf32>",
 
 @contextmanager
 def windows(names: tuple[str, str, str, str, str]) -> Generator[Structured]:
-    """Yield a convolution along the rows of a matrix, parsed from text; the row count is dynamic.
+    """Yield the ``linalg.generic`` of a convolution along the rows of a matrix.
 
-    ``names`` are the parts of the text that differ between tensors and buffers.
+    The number of rows is dynamic. ``names`` are ``ON_TENSORS`` or ``ON_BUFFERS``: the parts of the
+    text that differ between tensors and buffers.
     """
     text = WINDOWS
     places = ("KIND", "RESULT", "CALL", "END", "RETURNED")

@@ -29,7 +29,10 @@ LIMITS = (LoopLimit(), LoopLimit(), LoopLimit(smallest=3), CONTIGUOUS)
 
 
 class Windows:
-    """The cost of a tile of a convolution, which reads filters and image parts with borders."""
+    """A function that returns the cost of a tile of a convolution.
+
+    A tile reads its filters, and a part of the image that is larger than the tile by borders.
+    """
 
     def __init__(self, window: int, channels: int) -> None:
         """Set the side of the window, and the number of channels of the image."""
@@ -44,7 +47,11 @@ class Windows:
 
 
 def random_case(seed: int) -> tuple[list[int], list[LoopLimit], Windows, Aim]:
-    """Return a random loop nest: extents, limits on tile sizes, cost of tiles, target of rTasks."""
+    """Return a random input of the search for tile sizes.
+
+    It has the extents of three loops, their limits on tile sizes, the cost of a tile, and the
+    desired operations and bytes of an rTask.
+    """
     rng = random.Random(seed)
     extents = [rng.choice([1, 4, 13, 27, 56, 100]) for _ in range(3)]
     limits = [rng.choice(LIMITS) for _ in extents]

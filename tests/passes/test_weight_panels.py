@@ -103,7 +103,7 @@ def test_rows_are_normalised_in_the_same_operator() -> None:
 
 
 def _convolved(x: Array, weight: Array, group: int, stride: int, pad: int) -> Array:
-    """Return the convolution of one image, computed in float64 tap by tap."""
+    """Return the reference: a convolution of one image, computed in float64 tap by tap."""
     padded = np.pad(x[0].astype(np.float64), ((0, 0), (pad, pad), (pad, pad)))
     filters, channels, taps, _ = weight.shape
     size = (padded.shape[1] - taps) // stride + 1

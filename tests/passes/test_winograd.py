@@ -46,10 +46,11 @@ def _convolved(image: Doubles, weight: Doubles, bias: Doubles, pads: Sequence[in
 
 
 class _Case:
-    """A random network: a 1x1 and a 3x3 convolution, and possibly a residual and a ReLU.
+    """A random network with 3x3 convolutions, which ``seed`` determines, and its expected outputs.
 
-    The residual is a second 3x3 convolution. One output is a 1x1 convolution of the result; a
-    second output, in every other case, is a transposed copy of the result.
+    A 1x1 and a 3x3 convolution follow each other. A second 3x3 convolution may be added as a
+    residual, and a ReLU may follow. One output is a 1x1 convolution of the result; with an even
+    seed, a second output is a transposed copy of the result.
     """
 
     def __init__(self, seed: int) -> None:

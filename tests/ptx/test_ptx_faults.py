@@ -79,7 +79,10 @@ X = np.arange(256, dtype=np.uint32) * 3
 
 
 def run(body: str, *, shared: int = 1024) -> Any:
-    """Execute a kernel's body with 64 threads; return the 64 words that they write."""
+    """Execute the PTX instructions ``body`` with 64 threads, on an input and an output buffer.
+
+    Return the 64 words of the output; they count as undefined until they are written.
+    """
     return execute(body, [X, np.zeros(64, np.uint32)], shared=shared, unwritten=[1])[1]
 
 

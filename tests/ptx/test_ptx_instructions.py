@@ -180,7 +180,7 @@ def test_least_and_greatest_with_nan() -> None:
 
 @pytest.mark.parametrize("name", ["eq", "ne", "lt", "ge", "equ", "neu", "ltu", "geu", "num", "nan"])
 def test_comparisons_with_nan(name: str) -> None:
-    """A comparison with NaN is true only if its name ends in ``u``."""
+    """A comparison with NaN is true only if its name is "nan" or ends in ``u``."""
     a, b = SPECIAL, np.roll(SPECIAL, 2)
     unordered = np.isnan(a) | np.isnan(b)
     plain: dict[str, Any] = {"eq": a == b, "ne": a != b, "lt": a < b, "ge": a >= b}

@@ -18,7 +18,10 @@ SAMPLE = (
 
 
 def agree(name: str, **options: Any) -> None:
-    """Check that two runs of a small model give ONNX Runtime's results."""
+    """Check that two runs of the benchmark model ``name`` at its small scale are right.
+
+    ONNX Runtime's results are the reference; ``options`` are those of compilation.
+    """
     model = build(name, scale="small")
     check_runs(model, random_feeds(model, 1), **options)
 

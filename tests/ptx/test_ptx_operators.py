@@ -67,9 +67,9 @@ def test_products(sizes: tuple[int, int, int], target: str, instruction: str) ->
 
 
 def narrow_error(element: Any, target: str) -> tuple[float, str]:
-    """Return the largest error of a matrix product of type ``element``, and its PTX.
+    """Return the largest error of a compiled matrix product, compared with float64, and its PTX.
 
-    The type has 16 bits.
+    The operands are random, of the 16-bit type ``element``.
     """
     x, w = (floats(*shape).astype(element) for shape in ((48, 96), (96, 40)))
     model, feeds = one_node("MatMul", x, (w,), [48, 40])

@@ -41,10 +41,11 @@ ATTENTION = """(float[2,5,8] x) => (float[2,5,8] y) {
 
 
 def model_of(text: str, weights: Mapping[str, Array] | None = None) -> onnx.ModelProto:
-    """Return the model of ``text``, with random weights for inputs whose names are their shapes.
+    """Return the model of ``text``, a graph in ONNX's syntax, with random weights.
 
-    ``w8133`` has the shape [8, 1, 3, 3], and ``w30_256`` the shape [30, 256]. ``weights`` has the
-    values of weights with other names.
+    An input of a node whose name is a shape is such a weight: ``w8133`` has the shape [8, 1, 3, 3],
+    ``w30_256`` the shape [30, 256], and ``b30`` the shape [30]. ``weights`` has the values of
+    weights with other names.
     """
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 20]> g {text}')
     rng = np.random.default_rng(5)
@@ -103,6 +104,6 @@ def expected(model: onnx.ModelProto, feeds: Any) -> dict[str, Array]:
 
 
 def decibels(exact: Array, found: Array) -> float:
-    """Return the signal-to-noise ratio of ``found`` in decibels."""
+    """Return the signal-to-noise ratio in decibels of ``found``, whose noise is its error."""
     reference = exact.astype(np.float64)
     return float(10 * np.log10(np.square(reference).sum() / np.square(reference - found).sum()))

@@ -34,14 +34,17 @@ def product(scale: Any = 1.0) -> tuple[onnx.ModelProto, Array]:
 
 
 def rounded(values: Array, scale: Any, zero: Any = 0) -> Array:
-    """Return values rounded to 8 bits by a scale and a zero point, as float64."""
+    """Return the numbers that ``values`` become when they are stored in signed 8 bits, as float64.
+
+    ``scale`` and ``zero`` are the scale and the zero point of the integers.
+    """
     return (np.clip(np.rint(values / scale) + zero, -128, 127) - zero) * scale
 
 
 def symmetric(weight: Array, axis: int | None) -> Array:
-    """Return weights rounded to 8 bits, with a common scale for all elements along ``axis``.
+    """Return weights rounded to 8 bits with zero point 0, as float64.
 
-    If ``axis`` is None, all weights have one scale.
+    Elements that differ only in the index of ``axis`` share a scale; if ``axis`` is None, all do.
     """
     return rounded(weight, np.abs(weight).max(axis=axis, keepdims=True) / 127)
 

@@ -26,7 +26,10 @@ GENERAL = (
 
 
 def graph_of(model: onnx.ModelProto, *passes: str) -> tuple[ir.Module, Mapping[str, Array]]:
-    """Return a model's IR after generalization and ``passes``, and its weights by name."""
+    """Return the IR of a model before rOperators are formed, and its weights by name.
+
+    The named linalg operations are generalized, and then the passes ``passes`` run.
+    """
     imported = import_model(model)
     context = ir.Context()
     dialects.register(context)

@@ -34,7 +34,10 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 def compute(reading: Reading, inputs: Sequence[Array]) -> Array:
-    """Return the result that a reading describes, computed from ``inputs``."""
+    """Return the result of an operation, which NumPy computes from the operation's reading alone.
+
+    ``inputs`` has an array for each input of the reading.
+    """
     kind = reading.kind
     wide = [np.asarray(array, np.float64) for array in inputs]
     if "expression" in reading.attributes:
@@ -94,9 +97,11 @@ def _padded(reading: Reading, image: Array, border: float) -> tuple[Array, list[
 
 
 def _windows(reading: Reading, image: Array, border: float, out: Mapping[str, int]) -> list[Any]:
-    """Return pairs: each position in a window, and the elements at that position of all windows.
+    """Return pairs: a position in the window, and the elements that are at that position.
 
-    ``border`` is the value of the padding, ``out`` has the sizes of the result by dimension.
+    There is a pair for each position; the elements are an array with one element for each window.
+    ``border`` is the value of the padding; ``out`` has the sizes of the result, by the letters of
+    its layout.
     """
     padded, spatial = _padded(reading, image, border)
     layout: Any = reading.attributes["layout"]
@@ -133,9 +138,10 @@ def _convolution(reading: Reading, image: Array, kernel: Array) -> Array:
 
 
 def _grouped(part: Array, layout: str, groups: int) -> tuple[Array, str]:
-    """Split the channels of an image into groups; return the image and its layout.
+    """Split the channels of an image into groups; return the image and its new layout.
 
-    An image with a single group, or with a dimension for the groups, is returned as it is.
+    A layout has a letter for each dimension: "C" becomes "GC". An image with a single group, or
+    with a dimension G, is returned as it is.
     """
     if groups == 1 or "G" in layout:
         return part, layout
@@ -145,9 +151,10 @@ def _grouped(part: Array, layout: str, groups: int) -> tuple[Array, str]:
 
 
 def _named(result: str, weights: str) -> str:
-    """Return the result's layout, with a dimension for the groups if the weights have one.
+    """Return the layout of a result, with a dimension G for the groups if the weights have one.
 
-    Without a dimension for filters in the weights, the groups replace the filters.
+    A layout has a letter for each dimension. The filters F of the result become "GF", or "G" if the
+    weights have no dimension F.
     """
     if "G" not in weights or "G" in result:
         return result

@@ -46,9 +46,9 @@ def operand(name: str) -> Operand:
 
 
 def graph(text: str, *elsewhere: str) -> ReadingGraph:
-    """Return a graph, read from lines ``output = kind input...``.
+    """Return the graph of the operations in ``text``, one on each line: ``output = kind input...``.
 
-    The last output and the values ``elsewhere`` are also used outside of the graph.
+    The last operation's output and the values ``elsewhere`` are also used outside of the graph.
     """
     readings: list[Reading] = []
     for line in text.strip().splitlines():
@@ -438,7 +438,10 @@ def random_table(
 
 @dataclass(frozen=True)
 class Refusing:
-    """A check that refuses about one in four matches."""
+    """A check of a pattern's matches that refuses about one match in four.
+
+    Its verdict depends on the indices of the match's operations and on ``salt``.
+    """
 
     salt: int
 
@@ -456,7 +459,10 @@ Key = tuple[int, int, int, int]
 def options_of(
     graph: ReadingGraph, table: Sequence[CompositePattern]
 ) -> set[tuple[Key, tuple[int, ...]]]:
-    """Return all matches that checks accept: the key that orders matches, and the operations."""
+    """Return all matches of all patterns of ``table`` that the patterns' checks accept.
+
+    A match is given by its key, by which a greedy choice orders matches, and its operations.
+    """
     return {
         ((-pattern.priority, -len(numbers), -root, place), numbers)
         for place, pattern in enumerate(table)

@@ -75,7 +75,7 @@ def normal(rng: np.random.Generator, *shape: int) -> Array:
 
 
 class Graph:
-    """A model under construction."""
+    """An ONNX model under construction; ``seed`` determines its random weights."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)

@@ -104,7 +104,7 @@ def run(text: str, *passes: str) -> ir.Module:
 
 
 def regions(module: ir.Module) -> list[int | None]:
-    """Return the number of the region of each unit, or None for a unit without a region."""
+    """Return the index of the region of each unit; None for a unit without a region."""
     units = RegionGraph.of(module).units
     return [None if unit.region is None else unit.region.number for unit in units]
 

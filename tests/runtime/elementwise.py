@@ -97,9 +97,10 @@ func.func private @apply(%id: index, {names[0]}: {buffer}, {names[1]}: {buffer})
   writes = [{{argument = 1 : i64, {access}}}]}} : () -> ()"""
 
     def _views(self, buffer: str, sizes: Sequence[int]) -> tuple[str, str]:
-        """Return the memref type of a row, and MLIR operations that take an rTask's rows.
+        """Return the memref type of the row of an rTask, and MLIR text that takes the rows.
 
-        The operations define ``%a`` as the row of ``%x``, and ``%b`` as the row of ``%y``.
+        The text defines ``%a`` as the row of ``%x``, and ``%b`` as the row of ``%y``. ``sizes`` are
+        the sizes of the row. For a scalar, the type is ``buffer``, and the text is empty.
         """
         if not self.shape:
             return buffer, ""

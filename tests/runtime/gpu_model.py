@@ -35,10 +35,10 @@ def with_driver(
     chip: str = "sm_90",
     **options: Any,
 ) -> tuple[GpuExecutable, EmulatedDriver]:
-    """Return the program of ``executable`` on a new emulated device, and the device's driver.
+    """Return the program of ``executable`` on a new emulated device, and the driver of that device.
 
-    ``change`` edits the program's image; ``chip`` is the device's, and ``options`` are the
-    driver's.
+    ``change`` edits the program's image; ``chip`` is the chip of the device, and ``options`` are
+    further arguments of the driver.
     """
     own = executable.program.driver
     assert isinstance(own, EmulatedDriver)
@@ -52,6 +52,6 @@ def feeds_of(seed: int) -> dict[str, Any]:
 
 
 def agrees(outputs: Any, seed: int) -> bool:
-    """Return whether outputs are those of ONNX Runtime for the inputs of ``seed``."""
+    """Return whether ``outputs`` are close to ONNX Runtime's for the inputs ``feeds_of(seed)``."""
     values = {name: np.asarray(array) for name, array in outputs.items()}
     return compare(REFERENCE.run(feeds_of(seed)), values).ok

@@ -34,9 +34,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Ring:
-    """A program of ``layers`` layers of ``rows`` rTasks, divided into ``programs`` rPrograms.
+    """A program with a known result: ``layers`` layers of ``rows`` rTasks.
 
-    With ``without_barriers``, its barriers are left out, so that results are wrong.
+    Attributes:
+        num_veus: number of vEUs.
+        layers: number of layers; each has an rTask for each row.
+        rows: number of rows of a layer.
+        columns: number of elements of a row.
+        programs: number of rPrograms into which the layers are divided.
+        without_barriers: whether barriers are left out, so that results are wrong.
     """
 
     num_veus: int = 2

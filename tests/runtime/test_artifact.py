@@ -174,7 +174,7 @@ def test_flipped_bits(saved: Path, tmp_path: Path) -> None:
 
 
 def refused_saving(executable: RunnableModel, path: Path, reason: str) -> None:
-    """Check that saving to ``path`` fails with ``reason`` in the message and leaves no file."""
+    """Check that saving to ``path`` fails for ``reason``, and leaves no new file."""
     before = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
     with pytest.raises(ArtifactError) as caught:
         executable.save(path)

@@ -196,9 +196,10 @@ def test_an_output_may_not_overlap_an_input() -> None:
 
 
 class Foreign:
-    """A tensor of another library, which supports DLPack only.
+    """A stub for a tensor of another library, which supports DLPack only, on a NumPy array.
 
     With ``versioned``, it supports version 1 of the protocol, otherwise only the older form.
+    ``device`` is DLPack's type of the device, by default the CPU.
     """
 
     def __init__(self, array: Any, *, versioned: bool = False, device: int = 1) -> None:

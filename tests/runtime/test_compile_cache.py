@@ -64,7 +64,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def compiled(model: onnx.ModelProto | Path | None = None, **options: Any) -> Executable:
-    """Compile a model for two vEUs; by default, the product."""
+    """Compile a model for two vEUs and an input ``x`` of 4x8 numbers.
+
+    The model is by default that of ``product``.
+    """
     options = {"num_veus": 2, "shapes": {"x": (4, 8)}, **options}
     found = rammer_mlir.compile(product() if model is None else model, **options)
     assert isinstance(found, Executable)

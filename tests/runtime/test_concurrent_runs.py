@@ -47,7 +47,7 @@ def num_threads() -> int:
 
 
 def contexts(executable: Executable) -> list[Any]:
-    """Return the contexts in which an executable has run."""
+    """Return the contexts that an executable has created; a context serves one run at a time."""
     return vars(vars(executable)["_instance"])["_contexts"]
 
 
@@ -129,7 +129,10 @@ def test_other_numbers_of_threads_are_refused(count: Any) -> None:
 
 
 def share_between_calls(executable: Executable) -> float:
-    """Return the share of a core that threads use between calls, at 30 calls a second."""
+    """Return the processor time that the process uses between calls, divided by the elapsed time.
+
+    The program is called 30 times, with a pause of 1/30 s after each call.
+    """
     x = RING.input()
     begin, used = time.monotonic(), 0.0
     for _ in range(30):

@@ -57,9 +57,9 @@ class OnlyDlpack:
 
 
 class OnlyInterface:
-    """A tensor of another package that has ``__cuda_array_interface__`` only.
+    """A stub for a tensor of another package that has ``__cuda_array_interface__`` only.
 
-    ``changes`` replaces entries of that interface.
+    It describes the NumPy array ``array``; ``changes`` replaces entries of the description.
     """
 
     def __init__(self, array: Any, **changes: Any) -> None:

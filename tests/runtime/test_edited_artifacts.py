@@ -111,7 +111,10 @@ Edit = Callable[[Any, Any], object]
 
 
 def entries(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield all entries of nested lists and dictionaries, as the container and the key or index."""
+    """Yield every entry of nested lists and dictionaries, outer entries first.
+
+    An entry is given by the list or dictionary that has it, and its index or key there.
+    """
     places: Iterable[Any] = ()
     if isinstance(value, dict | list):
         places = value if isinstance(value, dict) else range(len(value))

@@ -180,7 +180,10 @@ def test_an_interrupted_run_leaves_the_next_one_right(executable: Executable) ->
 
 
 def run_script(script: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
-    """Run Python code in a separate process, with ``RING`` and ``check`` imported."""
+    """Run the Python code ``script`` in a separate process, and return the ended process.
+
+    The code finds ``RING`` and ``check`` imported. The process has at most ``seconds`` seconds.
+    """
     root = Path(__file__).resolve().parents[2]
     head = "from tests.runtime.test_executable import RING, check\n"
     return subprocess.run(

@@ -94,7 +94,8 @@ class Recorded:
     """A fake of CUDA's or HIP's bindings that records all calls, and reports success.
 
     Attributes:
-        answers: results of functions by name; other functions return 7.
+        answers: results of functions by name, or functions that compute the results from the
+            arguments; functions without an answer return 7.
         calls: name and arguments of each call so far.
     """
 

@@ -101,7 +101,10 @@ def test_a_captured_run_repeats(executable: EmulatedExecutable) -> None:
 
 
 class Ordered(EmulatedDriver):
-    """An emulated driver that records launches, waits, and dependencies between streams."""
+    """A fake driver that executes no kernel, and records launches, waits and orders of streams.
+
+    The records are in ``notes``: tuples such as ("run", stream) or ("order", before, after).
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

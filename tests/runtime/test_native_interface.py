@@ -77,13 +77,20 @@ def width(kind: ir.Type) -> int:
 
 
 def accesses(scope: ir.Operation) -> Iterator[tuple[Any, int, int]]:
-    """Yield all loads and stores in ``scope``: base pointer, constant offset and size in bytes."""
+    """Yield all loads, stores and atomic updates of memory in ``scope``.
+
+    An access is given by its base pointer, a constant offset from there, and its size; both are in
+    bytes.
+    """
     for operation in walk(scope):
         yield from accesses_of(operation)
 
 
 def accesses_of(operation: ir.Operation) -> Iterator[tuple[Any, int, int]]:
-    """Yield the access of a load or store, as in ``accesses``; nothing for other operations."""
+    """Yield the access of an operation that accesses memory, as in ``accesses``.
+
+    Nothing is yielded for other operations.
+    """
     if operation.name in ("llvm.load", "llvm.atomicrmw"):
         address, kind = operation.operands[0], operation.results[0].type
     elif operation.name == "llvm.cmpxchg":
@@ -101,7 +108,7 @@ def accesses_of(operation: ir.Operation) -> Iterator[tuple[Any, int, int]]:
 
 
 def fields(layout: np.dtype[np.void]) -> set[tuple[int, int]]:
-    """Return the offset and the size in bytes of each field of a structure."""
+    """Return the offset and the size of each field of the structure ``layout``, both in bytes."""
     return {(offset, kind.itemsize) for kind, offset, *_ in (layout.fields or {}).values()}
 
 

@@ -40,7 +40,7 @@ def output(model: RunnableModel) -> np.ndarray:
 
 
 def copied(model: Any) -> Any:
-    """Return a copy of a model by pickling, and check that the pickle is small."""
+    """Pickle a model, check that the pickle is small, and return the unpickled model."""
     data = pickle.dumps(model)
     assert len(data) < MOST_BYTES
     return pickle.loads(data)

@@ -18,9 +18,9 @@ FORMS = pytest.mark.parametrize("limit", [TABLE, STRAIGHT_LINE], ids=["table", "
 
 
 def count_wrong(executable: Executable, ring: Ring, runs: int) -> int:
-    """Return the number of runs, of ``runs``, whose results differ from NumPy's in any bit.
+    """Run a ring program ``runs`` times; return the number of runs with wrong results.
 
-    The inputs change from run to run.
+    A result is wrong if any bit differs from NumPy's result. The inputs change from run to run.
     """
     inputs = [ring.input(seed) for seed in range(4)]
     results = [ring.expected(x) for x in inputs]

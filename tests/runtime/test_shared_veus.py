@@ -52,7 +52,10 @@ def busy_processes(count: int) -> Generator[None]:
 
 
 def head_of(executable: Executable) -> np.ndarray[tuple[int, ...], np.dtype[np.void]]:
-    """Return the first structure in the memory of an executable's thread pool."""
+    """Return the structure ``POOL`` at the begin of the memory of an executable's thread pool.
+
+    It is a view: writing to its fields changes the pool.
+    """
     executable.prepare()
     pool: ThreadPool = vars(vars(executable)["_instance"])["_pool"]
     memory: np.ndarray[tuple[int, ...], np.dtype[np.uint8]] = vars(pool)["_memory"]

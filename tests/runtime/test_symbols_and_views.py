@@ -34,7 +34,10 @@ def long_ring(kernel: str) -> str:
 
 
 def compile_save_load(kernel: str, path: Path) -> list[bool]:
-    """Return whether results of the long ring are exact when compiled, and when loaded."""
+    """Compile the long ring with the rKernel's name ``kernel``, save it to ``path``, and load it.
+
+    Return whether the results of the compiled and of the loaded program are exact.
+    """
     with build(long_ring(kernel), {1: RING.weights()}, RING.signature, 2, TABLE) as built:
         results = [RING.is_right(built, 0)]
         built.save(path)
@@ -111,7 +114,10 @@ def strided(offset: int | str, stride: int = 1) -> str:
 
 
 def cast(name: str, root: str, offset: int, stride: int = 1) -> str:
-    """Return an MLIR operation that defines ``%name`` as a view of four elements of ``%root``."""
+    """Return MLIR text that defines ``%name`` as a view of four elements of the matrix ``%root``.
+
+    ``offset`` is the index of the first element, and ``stride`` the distance of the elements.
+    """
     return (
         f"%{name} = memref.reinterpret_cast %{root} to offset: [{offset}], sizes: [4], "
         f"strides: [{stride}] : {MATRIX} to {strided(offset, stride)}"

@@ -17,7 +17,10 @@ Events = list[dict[str, Any]]
 
 
 def trace(ring: Ring, path: Path, limit: int = 0) -> Events:
-    """Record a run of the ring program to the file ``path``, and return the trace events."""
+    """Record a run of the ring program to the file ``path``, and return the file's trace events.
+
+    ``limit`` is the largest number of records for which the program has no dispatch loop.
+    """
     with ring.build(limit) as executable:
         executable.run({"x": ring.input()})
         executable.timeline(path, {"x": ring.input()})

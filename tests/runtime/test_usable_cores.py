@@ -24,9 +24,9 @@ def process(folder: Path, kind: str, group: str, files: Mapping[str, str], root:
 
     Args:
         folder: the folder, which is returned.
-        kind: mount type of the control groups, version 1 or 2.
+        kind: file system type of the mounted control groups, which differs for versions 1 and 2.
         group: path of the process's group.
-        files: contents of the groups' files by path.
+        files: contents of the control groups' files, such as quotas, by path below the mount.
         root: path of the group that is mounted.
     """
     names = "4:cpu,cpuacct" if kind == V1 else "0:"

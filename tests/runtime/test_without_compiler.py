@@ -39,7 +39,8 @@ def python(
 ) -> tuple[int, str, str]:
     """Run Python code in a process in which the packages ``without`` cannot be imported.
 
-    Returns its exit code, output and errors.
+    ``arguments`` are the command-line arguments of the code. Returns the exit code, the standard
+    output and the standard error.
     """
     done = subprocess.run(
         [sys.executable, "-c", BLOCK.format(blocked=without) + command, *map(str, arguments)],

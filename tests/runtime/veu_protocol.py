@@ -239,7 +239,10 @@ class Protocol:
         yield self._go(state, number, *following, bell=state.bell + 1)
 
     def _wake(self, state: State, number: int) -> Iterator[State]:
-        """Yield the state after caller ``number`` has read the number of sleeping threads."""
+        """Yield the state after caller ``number`` has read the number of sleeping threads.
+
+        In the next step, the caller wakes them.
+        """
         yield self._go(state, number, "call", state.sleepers)
 
     def _call(self, state: State, number: int, sleepers: int) -> Iterator[State]:
@@ -410,10 +413,11 @@ class Protocol:
         self, state: State, number: int, way: tuple[int, int, Scan, int], place: int,
         goes_on: bool,
     ) -> State:  # fmt: skip
-        """Return the state after thread ``number`` has executed the record ``place`` of a vEU.
+        """Return the state after thread ``number`` has executed a record of a vEU that it holds.
 
-        If the record is an rTask, its step is published. ``way`` has the job, the epoch, the scan
-        (as in ``_part``) and the vEU; ``goes_on`` is as in ``_hold``.
+        ``place`` is the index of the record. If the record is an rTask, its step is published.
+        ``way`` has the job, the epoch, the scan (as in ``_part``) and the vEU; ``goes_on`` is as in
+        ``_hold``.
         """
         job, _, _, veu = way
         self._check_record(state, job, veu, place)
@@ -466,9 +470,10 @@ class Protocol:
             yield self._go(state, number, "table", 0, (state.bell, self._none(), True))
 
     def _table(self, state: State, number: int, job: int, scan: Thread) -> Iterator[State]:
-        """Yield the state after thread ``number`` of the pool has read a job's entry of the table.
+        """Yield the state after thread ``number`` of the pool has read entry ``job`` of the table.
 
-        After the last entry, the thread waits for the bell or goes to sleep.
+        ``scan`` is as in ``_part``. After the last entry, the thread waits for the bell if all jobs
+        that it has found have ended, and otherwise goes to sleep.
         """
         bell, found, all_ended = scan
         if job == self.num_callers:

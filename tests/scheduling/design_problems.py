@@ -188,9 +188,9 @@ def _index(
 
 
 def _random_traffic(rng: random.Random, loops: tuple[int, ...]) -> tuple[Traffic, ...]:
-    """Return up to two tensors in memory, whose indices are weighted sums of loops.
+    """Return random accesses of up to two tensors, whose indices are weighted sums of loops.
 
-    Sums of two loops are windows, as of a convolution.
+    ``loops`` are the loops that may index them. Sums of two loops are windows, as of a convolution.
     """
     return tuple(
         Traffic(

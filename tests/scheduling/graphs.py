@@ -57,7 +57,7 @@ def row_major(shape: Shape) -> Shape:
 
 
 def tiles(shape: Shape, tile: Shape) -> list[Tile]:
-    """Cut a shape into tiles of shape ``tile``; the last tile of a dimension may be smaller."""
+    """Return the tiles of shape ``tile`` that cover a shape; the last ones may be smaller."""
     parts = [
         [(first, min(step, size - first)) for first in range(0, size, step)]
         for size, step in zip(shape, tile, strict=True)
@@ -106,8 +106,9 @@ class GraphMaker:
     ) -> Tensor:
         """Add an operator whose rTasks each write a tile of ``out``; return ``out``.
 
-        ``candidates`` are tile shapes, each of which gives a candidate rKernel. Each input has a
-        function that maps the written tile to the part of the input that is read.
+        ``kind`` is the first part of its name. An input is a tensor with a function that maps the
+        tile that an rTask writes to the part of the tensor that it reads. Each tile shape in
+        ``candidates`` gives a candidate rKernel.
         """
         operands = [tensor for tensor, _ in inputs] + [out]
         found = [self._kernel(kind, inputs, out, tile) for tile in candidates]
@@ -145,7 +146,10 @@ class GraphMaker:
         return self.operator(f"stencil{halo}_", [(x, _around(x.shape, halo))], out, [tile])
 
     def window(self, x: Tensor, size: int, tile: Shape) -> Tensor:
-        """Add an operator that reads windows of ``size`` elements, as an unpadded convolution."""
+        """Add an operator whose result has an element for each window of ``size`` indices of ``x``.
+
+        The windows have this size in each dimension, as those of an unpadded convolution.
+        """
         out = self.tensor(*(extent - size + 1 for extent in x.shape))
         return self.operator(
             f"window{size}_", [(x, lambda t: tuple((a, n + size - 1) for a, n in t))], out, [tile]

@@ -62,7 +62,8 @@ class Tasks:
     def _touched(self) -> Iterator[tuple[tuple[int, int], tuple[int, int, bool]]]:
         """Yield each access of each rTask to an element, in the operators' order.
 
-        An access is ``(buffer, element), (operator, rtask, writes)``.
+        An access is ``(buffer, element), (operator, task, writes)``: ``task`` is the rTask's index
+        among all rTasks, and ``writes`` whether it writes the element.
         """
         for number, kernel in enumerate(self._kernels):
             accesses = [(access, False) for access in kernel.reads]
@@ -192,10 +193,10 @@ def steps_of(tasks: Tasks, program: RProgram, veu: int) -> Steps:
 
 
 def _execute(tasks: Tasks, program: RProgram, done: int, ahead: list[int]) -> tuple[int, bool]:
-    """Execute an rProgram in every order, starting with the mask ``done`` of completed rTasks.
+    """Execute an rProgram in every order; ``done`` is the mask of the rTasks that ran before it.
 
-    Removes from ``ahead[task]`` the rTasks that do not precede ``task`` in every order. Returns the
-    mask of completed rTasks, and whether an execution can get stuck.
+    Removes from the mask ``ahead[task]`` the rTasks that do not precede ``task`` in every order.
+    Returns the mask of all completed rTasks, and whether an execution can get stuck.
     """
     steps = [steps_of(tasks, program, veu) for veu in range(program.num_veus)]
     masks: list[list[int]] = [[0] for _ in steps]

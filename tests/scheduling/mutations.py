@@ -52,7 +52,7 @@ def replace_program(plan: Plan, number: int, program: Program) -> Plan | None:
 def _place(
     rng: random.Random, program: Program, kind: type[Run] | type[Barrier] | None = None
 ) -> tuple[list[Item], int] | None:
-    """Choose a random item, of type ``kind`` unless that is None.
+    """Choose a random item of a program: a run or a barrier, or only of type ``kind``.
 
     Returns the list of the item's vEU and the item's index there; None if there is no such item.
     """
@@ -223,7 +223,10 @@ def split_barrier(rng: random.Random, program: Program) -> None:
 
 
 def swap_veus(rng: random.Random, program: Program) -> None:
-    """Exchange the lists of two vEUs, but leave the indices of vEUs in all waits unchanged."""
+    """Exchange the lists of two vEUs.
+
+    Waits for these vEUs are not changed, and so wait for other rTasks than before.
+    """
     a, b = rng.randrange(len(program)), rng.randrange(len(program))
     program[a], program[b] = program[b], program[a]
 

@@ -106,9 +106,9 @@ def placements(table: TaskTable, num_veus: int) -> Iterator[Placement]:
 
 
 def waits(table: TaskTable, placement: Placement) -> Iterator[list[set[int]]]:
-    """Yield every useful choice of the rTasks that each rTask of a placement waits for.
+    """Yield choices of waits for a placement: for each rTask, the set of rTasks that it waits for.
 
-    An rTask waits for its sources. If it waits for another vEU at all, it may also wait for sources
+    An rTask waits for its sources. If one of them is on another vEU, it may also wait for sources
     of later rTasks of its vEU.
     """
     choices: list[list[set[int]]] = [[] for _ in table.seconds]
@@ -125,7 +125,10 @@ def waits(table: TaskTable, placement: Placement) -> Iterator[list[set[int]]]:
 def all_plans(
     graph: TaskGraph, device: Device, table: TaskTable
 ) -> Iterator[tuple[Placement, Plan]]:
-    """Yield every placement with each of its plans: one for each choice of ``waits``."""
+    """Yield every placement with each of its plans: one for each choice of ``waits``.
+
+    Choices whose waits would form a cycle are left out.
+    """
     for placement in placements(table, device.num_veus):
         for awaited in waits(table, placement):
             try:

@@ -67,7 +67,7 @@ def recurrent(layers: int, steps: int, tile: int = HIDDEN) -> TaskGraph:
 
 
 def misses(graph: TaskGraph, plan: Plan, matrices: int) -> int:
-    """Return the number of reads of matrices that are not in the cache of the reading vEU.
+    """Return the number of runs that read a weight matrix which is not in the cache of their vEU.
 
     A cache is assumed to hold the last ``matrices`` matrices that the vEU has read.
     """
@@ -128,9 +128,10 @@ def test_waves_are_kept_where_the_weights_fit_or_nothing_is_cached() -> None:
 
 
 def loads(graph: TaskGraph, plan: Plan, capacity: float) -> float:
-    """Return how many matrices a single vEU loads in a run, as a sum of fractions.
+    """Return how many weight matrices a single vEU loads in a run of a plan, as a sum of fractions.
 
-    A matrix that was used long ago is loaded in part, since the cache still has the rest.
+    The cache holds ``capacity`` matrices. A matrix that was used long ago is loaded in part, since
+    the cache still has the rest.
     """
     used: list[int] = []
     total = 0.0

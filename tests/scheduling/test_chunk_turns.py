@@ -53,7 +53,11 @@ def veus_of(plan: Plan, operator: int) -> set[int]:
 
 
 def most_in_progress(graph: TaskGraph, plan: Plan, chunks: dict[int, Chunk], veus: int) -> int:
-    """Return the greatest number of chunks in progress at any time of a simulated run."""
+    """Return the greatest number of chunks in progress at any time of a simulated run.
+
+    A chunk is in progress from the start of its first rTask to the end of its last one. ``veus`` is
+    the number of vEUs.
+    """
     begin: dict[Chunk, float] = {}
     end: dict[Chunk, float] = {}
     for event in simulate(graph, plan, cpu_device(veus)).events:

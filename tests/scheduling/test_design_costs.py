@@ -52,7 +52,10 @@ MACHINE = Machine(
 
 
 def cost_of(space: DesignSpace, rows: str, columns: str) -> float:
-    """Return the cost of the design that has the named choices for rows and for columns."""
+    """Return the cost of the design that has the choice ``rows`` for the loops over rows.
+
+    It has the choice ``columns`` for the loops over columns. Choices are given by their names.
+    """
     wanted = {10: rows, 64: columns}
     names = [[choice.name for choice in options] for options in space.choices]
     pairs = zip(space.variables, names, strict=True)

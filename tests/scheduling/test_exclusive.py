@@ -186,10 +186,10 @@ def _refusal(graph: TaskGraph, plan: Plan) -> str:
 
 
 def with_both(flops: int) -> tuple[TaskGraph, Device]:
-    """Return a graph whose first operator has three candidates, and a device.
+    """Return a graph whose first operator has a tiled and an exclusive candidate, and a device.
 
-    The candidates are a tiled rKernel, an exclusive rKernel of one rTask, and a copy of the second
-    that is not exclusive. An rTask of the last two has ``flops`` operations.
+    A third candidate equals the exclusive one, which has one rTask, but is not exclusive. The rTask
+    of each of these two has ``flops`` operations.
     """
     maker = GraphMaker()
     x = maker.elementwise(maker.tensor(*SHAPE, kind="input"), tile=(1, 6))

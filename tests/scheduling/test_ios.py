@@ -67,7 +67,10 @@ def allowed(readers: Sequence[int], stage: int, pruning: Pruning) -> bool:
 
 @dataclass
 class AnyTimes:
-    """Arbitrary times of stages: ``cost`` returns the time of a stage, and no bound is known."""
+    """A stub for the predicted times of stages, for searches that are compared with brute force.
+
+    ``cost`` returns the time of a stage, a bit mask of units. All lower bounds are 0.
+    """
 
     cost: Callable[[int], float]
 
@@ -92,9 +95,10 @@ def random_readers(rng: random.Random, length: int) -> list[int]:
 
 
 def all_schedules(readers: Sequence[int]) -> list[list[int]]:
-    """Return every division into ordered, non-empty stages without producers in later stages.
+    """Return all schedules: divisions into ordered stages without producers in later stages.
 
-    A stage is a bit mask. The divisions are enumerated by the stage index of each operator.
+    A stage is a non-empty set of operators, as a bit mask; ``readers`` has the mask of the readers
+    of each operator.
     """
     length = len(readers)
     found: list[list[int]] = []
@@ -195,7 +199,10 @@ def test_groups_are_the_connected_endings() -> None:
 
 
 def random_times(rng: random.Random, readers: Sequence[int], num_veus: int) -> ConcurrentTimes:
-    """Return random times of units on a device; each unit is a chain of one to three operators."""
+    """Return the predicted times of stages of random units; a unit is a chain of 1 to 3 operators.
+
+    ``readers`` has the mask of the units that read each unit.
+    """
     units: list[list[int]] = []
     sources: list[list[int]] = []
     for number in range(len(readers)):

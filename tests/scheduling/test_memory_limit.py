@@ -28,7 +28,7 @@ GRAPHS = {
 
 
 def least(graph: TaskGraph) -> int:
-    """Return the smallest memory limit, in bytes, that a graph can be made to fit."""
+    """Return the smallest memory limit, in bytes, for which ``limited`` finds a changed graph."""
     total = sum(aligned(b.num_bytes) for b in graph.buffers if b.kind == "intermediate")
     for limit in range(0, total + 1, 64):
         try:

@@ -16,9 +16,10 @@ from rammer_mlir.scheduling.packing import clique_bytes, pack
 
 
 def intervals(seed: int, count: int) -> tuple[dict[int, int], dict[int, list[int]], int]:
-    """Return random blocks: sizes, conflicts, and the largest total size at one time.
+    """Return random blocks of memory: sizes, conflicts, and the largest total size at one time.
 
-    Blocks conflict if their random lifetimes overlap.
+    Each block has a random lifetime. ``conflicts`` has the blocks whose lifetimes overlap that of
+    each block.
     """
     chance = random.Random(seed)
     lives = [sorted(chance.sample(range(3 * count), 2)) for _ in range(count)]

@@ -34,7 +34,10 @@ draws = st.randoms(use_true_random=False)
 
 
 class Careless:
-    """A policy that decides at random, and respects dependencies with probability ``care``."""
+    """A policy that makes random plans, right and wrong ones, to test the verifier.
+
+    Each of its decisions respects the dependencies with probability ``care``.
+    """
 
     name: ClassVar[str] = "careless"
 

@@ -49,9 +49,10 @@ def training(length: int) -> Steps:
 
 
 def results(repeated: Repeated, original: Steps) -> list[dict[int, object]]:
-    """Return, for each original step, the values that it writes as symbolic terms, by value index.
+    """Execute a program with repeated steps on symbolic terms, and return what it computes.
 
-    Equal terms mean that the repeated program computes the same values as the original.
+    For each step of ``original``, the result has the terms of the values that it writes, by value
+    index. Equal terms mean that the repeated program computes the same values as the original.
     """
     memory: dict[int, object] = {}
     found: list[dict[int, object]] = []
@@ -72,7 +73,10 @@ def results(repeated: Repeated, original: Steps) -> list[dict[int, object]]:
 
 
 def naive_peak(steps: Steps) -> int:
-    """Return the most bytes in use at a step, by checking every value at each step."""
+    """Return the largest number of bytes of values that are in use at the same step.
+
+    Every value is checked at each step; it is in use from its first to its last access.
+    """
     most = 0
     for now in range(len(steps.steps)):
         live = 0

@@ -37,7 +37,11 @@ def _whole(argument: int, size: int) -> Access:
 
 
 def _cells(weights: int, count: int, layers: int = 1) -> TaskGraph:
-    """Return a graph of layers of ``count`` cells; the cells of a layer share a weight matrix."""
+    """Return a graph of layers of ``count`` cells; the cells of a layer share a weight matrix.
+
+    ``weights`` is the number of elements of the matrix. A cell also reads the state that the cell
+    before it wrote.
+    """
     buffers = [Buffer("x", 100, 4, "input")]
     operators: list[ROperator] = []
     for layer in range(layers):

@@ -19,7 +19,10 @@ from tests.scheduling.graphs import GraphMaker
 
 
 def wide_and_deep(num_operators: int, num_rtasks: int, width: int = 8) -> TaskGraph:
-    """Return ``width`` parallel chains of operators on vectors, which sometimes read each other."""
+    """Return ``width`` parallel chains of operators on vectors, which sometimes read each other.
+
+    There are ``num_operators`` operators, each of ``num_rtasks`` rTasks.
+    """
     rng = random.Random(0)
     maker = GraphMaker()
     size = num_rtasks * 4
@@ -112,10 +115,12 @@ def _written(uses: list[tuple[int, int, Interval, bool]], operator: int) -> list
 def _latest(
     uses: list[tuple[int, int, Interval, bool]], consumer: int, part: Interval, reads: bool
 ) -> list[tuple[int, int]]:
-    """Return the uses that ``consumer`` must wait for, found element by element.
+    """Return the uses that operator ``consumer`` must wait for, found element by element.
 
-    For each element, these are the uses by the last earlier operator that writes the element, and
-    all later uses. If ``reads`` is False, only writes are returned.
+    ``uses`` has the operator, the argument and the interval of each use of a buffer, and whether it
+    writes. For each element of the interval ``part``, the result has the use by the last earlier
+    operator that writes the element, and all later uses, each as an operator and an argument. If
+    ``reads`` is False, only writes are returned.
     """
     found: set[tuple[int, int]] = set()
     for element in range(part[0], part[1] + 1):

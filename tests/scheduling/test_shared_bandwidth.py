@@ -45,7 +45,11 @@ class Stepped:
         self._left = [self._demand(veu) for veu in range(len(self._items))]
 
     def _demand(self, veu: int) -> list[float]:
-        """Return a vEU's next item: seconds to start, seconds of arithmetic, and bytes to load."""
+        """Return what is to be done for a vEU's next item.
+
+        These are the seconds to start it, the seconds of arithmetic, and the bytes to load; all are
+        0 at the end of the vEU's list.
+        """
         if self._place[veu] == len(self._items[veu]):
             return [0.0] * 3
         item = self._items[veu][self._place[veu]]

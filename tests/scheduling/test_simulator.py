@@ -29,7 +29,10 @@ GRAPHS = {
 def ends_of_rtasks(
     events: list[Event], graph: TaskGraph, plan: Plan, device: Device
 ) -> list[float]:
-    """Return the end of each rTask of a vEU, given the vEU's simulated events."""
+    """Return the end of each rTask of a vEU in order, in seconds.
+
+    ``events`` are the simulated events of that vEU; an event of a run has several rTasks.
+    """
     ends: list[float] = []
     for event in events:
         if isinstance(event.item, Run):

@@ -34,7 +34,10 @@ IPU = find_device("ipu")
 
 
 def places(plan: Plan) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return the indices of each rTask's rProgram and vEU, by operator index and rTask index."""
+    """Return where each rTask runs: the indices of its rProgram and its vEU.
+
+    An rTask is given by the index of its operator and its index in the operator.
+    """
     return {
         (item.operator, rtask): (number, veu)
         for number, program in enumerate(plan.programs)
@@ -60,16 +63,19 @@ def test_supersteps_are_correct_and_as_few_as_can_be(policy: str) -> None:
             task: veu for task, (_, veu) in after.items()
         }
         table = task_table(graph, device, plan.kernels)
-        assert len(split.programs) == most_crossings(plan, table.base, table.sources)
+        assert len(split.programs) == fewest_supersteps(plan, table.base, table.sources)
         launches = device.launch_seconds + device.barrier_seconds * (len(split.programs) - 1)
         assert split.predicted_seconds > launches
 
 
-def most_crossings(plan: Plan, base: tuple[int, ...], sources: tuple[tuple[int, ...], ...]) -> int:
-    """Return the least number of supersteps of a plan.
+def fewest_supersteps(
+    plan: Plan, base: tuple[int, ...], sources: tuple[tuple[int, ...], ...]
+) -> int:
+    """Return the least number of supersteps that the placement and the orders of a plan allow.
 
     It is one more than the largest number of changes of vEU along a path of dependencies and of the
-    orders on vEUs.
+    orders on vEUs. ``sources`` has the sources of each rTask, which are numbered from ``base`` for
+    each operator.
     """
     veu_of: dict[int, int] = {}
     previous: dict[int, int] = {}

@@ -28,7 +28,7 @@ from tests.scheduling.graphs import SMALL, GraphMaker, random_graph
 
 
 def names(graph: TaskGraph) -> list[list[str]]:
-    """Return the names of the operators of each wave."""
+    """Return the waves of a graph in order, each as the list of its operators' names."""
     found = waves(Context(graph, cpu_device(2)))
     return [[graph.operators[number].name for number in wave] for wave in found]
 
@@ -104,7 +104,9 @@ def test_an_rtask_stays_with_its_producer_unless_waiting_is_shorter(
 def placed_one_by_one(
     needs: Needs, available: list[float], known: list[list[int]], seconds: float, barrier: float
 ) -> list[int]:
-    """Return the vEU on which each rTask starts first, found by trying all vEUs in plain Python.
+    """Return the vEU of each rTask of an operator: the one on which it starts first.
+
+    All vEUs are tried for one rTask after the other, in plain Python.
 
     Args:
         needs: for each rTask, the rTasks that must be complete, and the time at which they are.

@@ -26,13 +26,16 @@ DEVICE = cpu_device(3)
 
 
 def run(name: str, policy: str) -> Timeline:
-    """Return the predicted timeline of the schedule of a graph by a policy."""
+    """Return the predicted timeline of a policy's schedule of the graph ``name`` of ``GRAPHS``."""
     plan = minimize(get_policy(policy).schedule(GRAPHS[name], DEVICE))
     return predicted_timeline(GRAPHS[name], plan, DEVICE, name)
 
 
 def task(veu: int, start: float, end: float, count: int = 1) -> Span:
-    """Return the span of ``count`` rTasks of an rOperator without a name."""
+    """Return a span of a timeline: ``count`` rTasks of an rOperator without a name, on one vEU.
+
+    ``start`` and ``end`` are in seconds.
+    """
     return Span(veu, start, end, "rtask", "", count=count)
 
 

@@ -82,9 +82,9 @@ def chart(page: Page, number: int) -> Locator:
 
 
 def hover(page: Page, number: int, veu: int, share: float) -> str:
-    """Move the pointer to the row of a vEU in chart ``number``, at a share of the time axis.
+    """Move the pointer to the row of a vEU in chart ``number``; return the text beside the pointer.
 
-    Returns the text beside the pointer; it is empty if there is none.
+    ``share`` is the position along the time axis, from 0 to 1. The text is empty if none is shown.
     """
     box = chart(page, number).bounding_box()
     assert box is not None

@@ -49,12 +49,12 @@ def further_attributes(cursor: Cursor, keyword: str = "") -> str:
 
 
 def location(cursor: Cursor, name: str | None = None, place: str = "") -> str:
-    """Parse an optional ``loc(LOCATION)`` and return the text of the operation's location.
+    """Parse an optional ``loc(LOCATION)``; return the operation's location as text.
 
-    ``name`` is the name of the model's node, as a string literal. If it is None, the result is the
-    parsed text, or an empty string if no ``loc`` comes next. Otherwise, the result is
-    ``loc(NAME(LOCATION))``, with ``place`` for LOCATION if no ``loc`` comes next. A result that is
-    not empty begins with a space.
+    If ``name`` is None, return the parsed text, or an empty string if no ``loc`` comes next.
+    Otherwise, ``name`` is the name of the model's node, as a string literal; return
+    ``loc(NAME(LOCATION))``, where LOCATION is ``place``, such as ``"-":3:5``, if no ``loc`` comes
+    next. A result that is not empty begins with a space.
     """
     given = cursor.balanced("(") if cursor.accept("loc") else ""
     if name is None:

@@ -13,9 +13,10 @@ _LONGEST_FOUND = 40
 
 
 def token(pattern: str) -> re.Pattern[str]:
-    """Return a regular expression whose group 1 matches the token ``pattern``.
+    """Return a compiled regular expression that matches a token and any white space before it.
 
-    White space and comments may precede the token.
+    ``pattern`` is the regular expression of the token alone; group 1 of the result matches it.
+    Comments before the token are matched, too.
     """
     return re.compile(f"{_TRIVIA}({pattern})")
 

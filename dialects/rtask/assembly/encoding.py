@@ -148,9 +148,9 @@ def _texts_of(section: bytes) -> list[bytes]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Decode the variable-length integer at byte ``at``; return its value and its end's offset.
+    """Decode the integer of variable length at byte ``at``; return it and the offset of its end.
 
-    The count of trailing zero bits in the first byte is the count of bytes that follow that byte.
+    The count of trailing zero bits in the integer's first byte is the count of its other bytes.
     """
     first = data[at]
     if first == 0:

@@ -73,10 +73,10 @@ def _check_depth(text: str, steps: NDArray[np.int32]) -> None:
 
 
 def _deep_place(text: str, steps: NDArray[np.int32]) -> int | None:
-    """Return the position of the first byte where more than ``MAX_NESTING`` levels are open.
+    """Return the byte offset, in UTF-8, at which more than ``MAX_NESTING`` levels are first open.
 
-    ``steps`` maps each byte value to the change of the depth: 1, -1 or 0. A closing bracket without
-    an opening one does not count. Return None if there is no such position.
+    ``steps`` maps each byte value to the change of the count of open levels: 1, -1 or 0. A closing
+    bracket without an opening one does not count. Return None if there is no such offset.
     """
     data = np.frombuffer(text.encode(), np.uint8)
     depth = least = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Output:
-    """The generic form that a parser writes; each operation keeps its line number of the input.
+    """The generic form that a parser writes, with every operation on the line it has in the input.
 
     When MLIR parses the generic form, its diagnostics therefore name the lines of the user's text.
     """

@@ -35,12 +35,13 @@ def parse_kernel(cursor: Cursor, output: Output) -> None:
 
 
 def _costs(cursor: Cursor) -> str:
-    """Parse costs such as ``threads(8)``, in any order; return all costs as attributes.
+    """Parse costs such as ``threads(8)``, in any order; return them as the text of attributes.
 
-    An omitted cost gets its default value.
+    The text is ``, KEY = VALUE`` for each cost. An omitted cost gets its value in ``DEFAULTS``; the
+    optional cost ``seconds`` is left out.
 
     Raises:
-        AssemblyError: if a cost without a default is omitted, or a cost is given twice.
+        AssemblyError: if ``operations`` or ``bytes`` is omitted, or a cost is given twice.
     """
     found: dict[str, str] = {}
     while key := next(filter(cursor.accept, (*COSTS, "seconds")), ""):

@@ -103,9 +103,10 @@ class _Records:
     def _run(self) -> str:
         """Parse ``@KERNEL[FIRST..LAST] of ID ["NAME"] (BUFFERS) [{...}] [loc(...)]``.
 
-        The rTasks FIRST to LAST are run, both inclusive. ID is the ``operator_id`` of their
-        rOperator, NAME the name of the model's node; other brackets mean optional. Return the
-        generic form of the run.
+        The brackets around FIRST and LAST, the first and the last rTask, are part of the text;
+        ``[FIRST]`` is a single rTask. All other brackets mean optional. ID is the ``operator_id``
+        of the rTasks' rOperator, NAME the name of the model's node. Return the generic form of the
+        ``rtask.run``.
         """
         cursor, place = self._cursor, clauses.place(self._cursor)
         kernel = cursor.take(SYMBOL, "the symbol of an rKernel")

@@ -45,7 +45,10 @@ def to_generic(text: str) -> str:
 
 
 def _names_attribute(match: re.Match[str]) -> bool:
-    """Whether the name in ``match`` is the key of an attribute, not the name of an operation."""
+    """Whether a matched name, such as ``rtask.run``, is the key of an attribute, not an operation.
+
+    A key stands after ``{`` or a comma, and before ``=``, a comma or ``}``.
+    """
     text, begin = match.string, match.start()
     if _AFTER_ATTRIBUTE.match(text, match.end()) is None:
         return False

@@ -25,10 +25,11 @@ _WAITS = re.compile(r"array<i64(?:: (\d+, \d+(?:, \d+, \d+)*+))?>")
 
 
 def print_program(lines: Sequence[str], begin: int, names: Mapping[int, str]) -> tuple[int, str]:
-    """Return the count of lines of the rProgram that begins at ``begin``, and its readable form.
+    """Return the count of an rProgram's lines in the generic form, and its readable form.
 
-    ``lines`` is the module in the generic form; ``begin`` is an index into it. ``names`` has the
-    name of the model's node for each ``rtask.run``, by the index of the run's line.
+    ``lines`` are the lines of the module in the generic form; ``begin`` is the index of the
+    rProgram's first line. ``names`` has the name of the model's node for each ``rtask.run``, by the
+    index of the run's line.
 
     Raises:
         Irregular: if any operation inside has no readable form. The caller then prints the whole

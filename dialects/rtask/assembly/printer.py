@@ -17,10 +17,10 @@ _ALIAS = re.compile(r"#\w+")
 
 
 def to_readable(text: str, names: Sequence[str] = ()) -> str:
-    """Return a text that MLIR has printed, with the `rtask` operations in the readable form.
+    """Rewrite the `rtask` operations in MLIR's text to the readable form, and return the new text.
 
     Args:
-        text: a module with one operation, or the start or end of a region, per line.
+        text: a module as MLIR prints it: one operation, or the start or end of a region, per line.
         names: for each `rtask.operator` and `rtask.run`, in the order of the text, the name of the
             model's node as a string literal, or an empty string. If the count of names differs from
             the count of these operations, no names are printed.

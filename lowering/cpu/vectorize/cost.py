@@ -216,7 +216,9 @@ class TileArrays:
         """Return the cost of loading a register of an operand, as a multiple of an aligned load.
 
         If the lanes of a register are far apart in memory, and enough registers are adjacent, the
-        cost is that of loading contiguous rows and transposing these in registers.
+        cost is that of loading contiguous rows and transposing these in registers. The result is an
+        array with the cost in each group of micro tiles, or a number if the cost is the same in all
+        groups.
         """
         cost = _access_cost(nest, access, self.vector, self.lanes)
         if self.vector is not None and needs_gather_or_transpose(access.strides[self.vector]):
@@ -261,7 +263,9 @@ class TileArrays:
         """Return the cycles to store a single register of results of an output.
 
         The store is one of these, by the output's stride along the lanes: a contiguous store, an
-        interleaved store of several registers, a store of transposed registers, or a scatter.
+        interleaved store of several registers, a store of transposed registers, or a scatter. The
+        result is an array with the cycles in each group of micro tiles, or a number for a
+        contiguous store.
         """
         stride = 0 if self.vector is None else access.strides[self.vector]
         if stride in (0, 1):

@@ -201,10 +201,10 @@ class Nest:
         )
 
     def _lanes_along(self, loop: int) -> tuple[bool, float]:
-        """Return whether lanes may lie along ``loop``, and the work that all these lanes share.
+        """Return whether the lanes of registers may lie along ``loop``, and their shared work.
 
-        Shared work is computed once for all lanes of a register. It has the unit of ``Body.work``,
-        and is 0 unless the body gathers elements.
+        Shared work is the estimated cost, in the unit of ``Body.work``, of the operations that are
+        computed once for all lanes of a register. It is 0 unless the body gathers elements.
         """
         if not self.body.gathers:
             return True, 0.0

@@ -69,10 +69,10 @@ def _cheapest(nest: LoopNest, offered: Sequence[Candidates]) -> TilePlan:
 def _tiled(
     nest: LoopNest, offered: Sequence[Candidates], numbers: Sequence[int]
 ) -> Iterator[tuple[int, TilePlan, Tiles, float]]:
-    """Yield plans with their micro tiles and costs, in the order of ``numbers``.
+    """Yield the plans with the given ``numbers``, in this order, with their micro tiles and costs.
 
-    A plan's number is its index in the concatenated plans of all ``offered``. An element is
-    (number, plan, micro tiles, cost in cycles if all data is in the first-level cache).
+    A plan's number is its index in the concatenated plans of all ``offered``. An element is a
+    tuple: number, plan, micro tiles, cost in cycles if all data is in the first-level cache.
     """
     starts = np.cumsum([0, *(len(each.unrolls) for each in offered)])
     groups = (np.searchsorted(starts, numbers, side="right") - 1).tolist()

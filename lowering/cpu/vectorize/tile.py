@@ -40,15 +40,17 @@ class Loop:
     def allows_in_pieces(self, points: int) -> bool:
         """Return whether the loop can be cut into micro tiles of at most ``points`` points.
 
-        If such tiles do not fill a panel, the last tile of each panel is smaller.
+        No micro tile may cross the boundary of a panel. If the points of a panel are not a multiple
+        of ``points``, the last tile of each panel is smaller; this requires a static loop.
         """
         return self.allows(points) or (self.static and points < self.panel)
 
     def pieces(self, points: int) -> list[tuple[int, int]]:
-        """Return pairs (size, count) of the pieces that are cut into tiles of ``points`` points.
+        """Return the ranges of the loop that are cut separately into tiles of ``points`` points.
 
-        The pieces are the whole loop if its tiles do not cross panels, else the panels. The last
-        panel may be smaller.
+        The result has pairs: the trip count of a range, and the count of such ranges. If tiles
+        cannot cross the boundaries of panels, the only range is the whole loop, else each panel is
+        a range. The last panel may be smaller.
         """
         whole = self.trips if self.allows(points) else self.panel
         found = ((whole, self.trips // max(whole, 1)), (self.trips % max(whole, 1), 1))

@@ -29,7 +29,13 @@ _MOST_RESULTS = 64
 
 @dataclass(frozen=True)
 class Factor:
-    """A constant matrix, with the nest's dimensions that index its rows and its columns."""
+    """A constant matrix, and the dimensions of the nest that index it.
+
+    Attributes:
+        matrix: the rows of the matrix.
+        rows: the index of the dimension along which the row changes.
+        columns: the index of the dimension along which the column changes.
+    """
 
     matrix: Rows
     rows: int

@@ -71,7 +71,7 @@ class MmaProducts:
     """
 
     def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value) -> None:
-        """Emit the rows and columns of matrices in which the lane loads and computes elements.
+        """Emit the positions in fragments and result matrices that belong to a lane.
 
         They depend on ``lane``, the lane's index in its warp. ``boxes`` are the staged operands in
         shared memory.

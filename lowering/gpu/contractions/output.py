@@ -100,6 +100,7 @@ class Output:
     def _runs(self, starts: Sequence[Index]) -> list[list[Offset]]:
         """Return the offsets of a thread's results, grouped into runs of adjacent results.
 
+        An offset is a result's distance from the thread's first result along each parallel loop.
         The results of a run are adjacent in memory. All runs have the same length: the number of
         results that one aligned store can write. ``starts`` has the index of the thread's first
         result along each parallel loop.

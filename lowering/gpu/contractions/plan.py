@@ -265,18 +265,21 @@ class ContractionPlan:
         return found
 
     def tile_steps(self, staged: Staged) -> tuple[int, ...]:
-        """Return, per parallel loop, the distance between elements that adjacent tiles read first.
+        """Return how far the elements that adjacent tiles read are apart in an operand's box.
 
-        The distance is in elements of shared memory; ``staged`` is the operand's box there.
+        There is a distance for each parallel loop: that between the first elements that two tiles,
+        adjacent along the loop, read in shared memory, in elements. ``staged`` is the operand's
+        box.
         """
         loops = zip(self.contraction.parallel, self.scales, strict=True)
         return tuple(staged.factor(loop) * scale for loop, scale in loops)
 
     def group_step(self, staged: Staged) -> int:
-        """Return the distance between elements that adjacent groups read first.
+        """Return how far the elements that adjacent groups read are apart in an operand's box.
 
-        The distance is in elements of shared memory; ``staged`` is the operand's box there. A group
-        is one of the ``groups`` groups of threads (or warps) that divide a chunk.
+        The distance is that between the first elements that the two groups read, in elements of
+        shared memory. ``staged`` is the operand's box there. A group is one of the ``groups``
+        groups of threads (or warps) that divide a chunk.
         """
         return staged.factor(self.contraction.reduced[0]) * self.span
 
@@ -306,7 +309,7 @@ class ContractionPlan:
 
 @dataclass(frozen=True)
 class Tiling:
-    """Numbers of results that a block computes at a time and that a tile has, along each loop.
+    """The division of a contraction's results into blocks and tiles.
 
     Attributes:
         block: number of results along each parallel loop that a block computes at a time.

@@ -85,7 +85,12 @@ class Pointers:
         return self._behind(pointer, element, [self._converted(at)], _DYNAMIC)
 
     def _layout(self, buffer: Buffer) -> tuple[Buffer, IndexParts, list[int | ir.Value]]:
-        """Return a view's underlying buffer, and the view's offset and strides, in elements."""
+        """Return a buffer with the base of ``buffer``, and the offset and strides of ``buffer``.
+
+        The returned buffer is the source of the ``memref.reinterpret_cast`` that makes ``buffer``,
+        if its offset is dynamic and its strides are static, else ``buffer`` itself. The offset,
+        split into a dynamic and a constant part, and the strides are in elements.
+        """
         strides, offset = buffer.type.get_strides_and_offset()
         dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
         if dynamic in strides or offset == dynamic:

@@ -106,7 +106,7 @@ class _Fetched:
 
     @property
     def values(self) -> list[ir.Value]:
-        """The position and the words, in the order of the dispatch loop's carried values."""
+        """The position, then the words, in the order in which the dispatch loop carries them."""
         return [self.position, *self.words]
 
 

@@ -154,9 +154,10 @@ def _define_kernel(layout: KernelLayout, arguments: list[ir.MemRefType]) -> ir.B
 def typed_view(
     source: ir.Value, start: ir.Value, kind: BufferType, target: ir.MemRefType
 ) -> ir.Value:
-    """Emit a view of a kernel's buffer that begins ``start`` bytes after the buffer's beginning.
+    """Emit a view of ``source``, one of the kernel's buffers, as an argument of an rKernel.
 
-    ``target`` is the view's type; ``kind`` has the view's shape, offset and strides.
+    The view begins ``start`` bytes after the buffer's beginning. ``target`` is the view's type;
+    ``kind`` has the view's shape, offset and strides.
     """
     flat = memref.view(ir.MemRefType.get([kind.elements], target.element_type), source, start, [])
     return memref.reinterpret_cast(

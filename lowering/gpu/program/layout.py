@@ -97,7 +97,10 @@ class KernelLayout:
         return kinds
 
     def argument_bytes(self) -> dict[str, int]:
-        """Return the size in bytes of each kernel argument's buffer, by name, in argument order."""
+        """Return the size in bytes of the buffer of each kernel argument, by the argument's name.
+
+        The order is that of the arguments.
+        """
         return {
             name: kind.shape[0] * ir.IntegerType(kind.element_type).width // 8
             for name, kind in self.argument_types().items()

@@ -247,9 +247,10 @@ def _of_one_length(tables: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _buffer_bytes(module: ir.Module, constant_bytes: int) -> dict[Buffer, int]:
-    """Return the size in bytes of each buffer of the kernel: inputs, outputs, constants, arena.
+    """Return the size in bytes of each buffer of the kernel, in the order of its arguments.
 
-    ``constant_bytes`` is the total size of all weights.
+    A key is a pair: the kind of memory (input, output, constant or arena), and the buffer's index
+    among the buffers of that kind. ``constant_bytes`` is the total size of all weights.
     """
     main = entry_function(module)
     signature = ir.TypeAttr(main.operation.attributes["function_type"]).value

@@ -123,7 +123,7 @@ class Offloaded:
         return sum(chosen) if len(chosen) == len(found) else None
 
     def digest(self) -> str | None:
-        """Return a digest of the program; equal programs have equal digests.
+        """Return a hash of the compiled program and its code, in hexadecimal, to compare programs.
 
         The result is None if the model is not a single program of fixed sizes.
         """
@@ -139,7 +139,11 @@ class Offloaded:
         return run_seconds(total, lines)
 
     def _record(self, feeds: Mapping[str, Array]) -> tuple[float, list[Timeline]]:
-        """Return the seconds of a run on ``feeds``, and the timeline of each program that ran."""
+        """Run the model on ``feeds``; return the seconds of the run, and its programs' timelines.
+
+        For a host program, the seconds are those of another run without recording. There are no
+        timelines if the model is neither an executable nor a host program.
+        """
         if isinstance(self._model, Executable):
             line = self._model.record(feeds)
             return line.seconds, [line]

@@ -22,12 +22,18 @@ RECORDS = 5
 
 @dataclass(frozen=True)
 class CompileCost:
-    """Time and memory that a compilation takes, and the memory that the program takes.
+    """The time and memory of a compilation, and the memory of the compiled program.
 
-    ``policy`` and ``num_veus`` are options of the compilation. ``seconds`` is the time of the whole
-    compilation, and ``stages`` has the seconds of each stage by name. ``arena_bytes``,
-    ``intermediate_bytes`` and ``live_bytes`` are sizes of the program's memory, ``peak_bytes`` and
-    ``base_bytes`` sizes of the compiling process.
+    Attributes:
+        policy: the scheduling policy.
+        num_veus: the number of vEUs of the program.
+        seconds: seconds of the whole compilation.
+        stages: seconds of each stage of the compilation, by name.
+        arena_bytes: size of the program's arena.
+        intermediate_bytes: sum of the sizes of all intermediates, which share the arena's memory.
+        live_bytes: the largest sum of intermediates that are live at the same time.
+        peak_bytes: largest resident size of the compiling process.
+        base_bytes: largest resident size of this process before it compiles.
     """
 
     policy: str
@@ -164,7 +170,10 @@ def _kernel_seconds(line: Timeline) -> dict[str, float]:
 
 
 def _touched(graph: TaskGraph, operator: ROperator, kernel: RKernel) -> int:
-    """Return the bytes of an rOperator's buffers, or of its rTasks' boxes if these are fewer."""
+    """Return the bytes that an rOperator accesses: the size of all of its operands' buffers.
+
+    If the boxes of all of its rTasks together have fewer bytes, return the size of the boxes.
+    """
     buffers = {view.buffer for view in operator.operands}
     whole = sum(graph.buffers[number].num_bytes for number in buffers)
     return min(whole, kernel.bytes_per_rtask * kernel.num_rtasks)

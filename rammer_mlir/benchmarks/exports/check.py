@@ -134,9 +134,9 @@ class _Run:
         return dict(zip(names, map(np.asarray, values), strict=True))
 
     def timed(self, feeds: dict[str, Array]) -> tuple[float, float]:
-        """Return the seconds of the fastest run of the compiled model and of ONNX Runtime.
+        """Run the compiled model and ONNX Runtime in turns; return the seconds of the fastest runs.
 
-        The runs of both alternate.
+        The first number is that of the compiled model, the second that of ONNX Runtime.
         """
         shortest = [float("inf")] * 2
         for _ in range(_REPEATS):
@@ -148,10 +148,10 @@ class _Run:
 
 
 def _tolerances(expected: Mapping[str, Array], *, is_quantized: bool) -> tuple[float, float]:
-    """Return the relative and the absolute tolerance of a model's outputs.
+    """Return the tolerances by which a model's outputs may differ from ONNX Runtime's ``expected``.
 
-    The tolerances are larger for a quantized model, and for a model with a float16 output in
-    ``expected``.
+    The first number is the relative tolerance, the second the absolute. Both are larger for a
+    quantized model, and for a model with a float16 output.
     """
     if is_quantized:
         return _OF_QUANTIZED

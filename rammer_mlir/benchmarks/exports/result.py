@@ -17,8 +17,11 @@ class CaseResult:
         excess: largest error of an output element, divided by the element's tolerance.
         refusal: this compiler's error message; empty without an error.
         wrong: description of a wrong output; empty without a wrong output.
-        not_exported: ONNX Runtime's error message if the exported model rejects the sizes.
-        seconds, timed: times of the first run and of later runs.
+        not_exported: ONNX Runtime's error message if the exported model rejects the sizes; else
+            empty.
+        seconds: seconds of the first run of this compiler's program, with compilation.
+        timed: seconds of the shortest later run, of this compiler and of ONNX Runtime; zeros if the
+            case was not timed.
     """
 
     case: str

@@ -39,8 +39,8 @@ class Interface(Contender, Protocol):
     def seconds(self) -> list[Any]:
         """Time some runs after an untimed run; return an element for each timed run.
 
-        An element is the seconds of the run, or a tuple of the run's seconds and a part of these
-        seconds.
+        An element is the seconds of the run. For an interface of PyTorch, it is a pair: these
+        seconds, and how many of them ``torch.compile`` spends outside of the back end.
         """
         ...
 
@@ -121,7 +121,10 @@ class InterfaceLanes(ExitStack):
             self.push(stack.pop_all())
 
     def each(self, function: Callable[..., Any]) -> dict[str, Any]:
-        """Return the results of ``Lane.call(function)`` in one process of each interface."""
+        """Call ``function`` in one process of each interface; return the results by interface.
+
+        ``Lane.call`` passes the compiled network and its inputs to ``function``.
+        """
         return {way: lane.call(function) for (way, copy), lane in self._lanes.items() if not copy}
 
     def rounds(self, turn: Callable[[str, Lane], list[float]]) -> dict[str, list[float]]:
@@ -161,10 +164,11 @@ def print_lines(description: str | None, names: Sequence[str], measure: Callable
 def joined_copies(
     rounds: Mapping[tuple[str, int], Sequence[Sequence[float]]],
 ) -> dict[str, list[float]]:
-    """Return, by interface, the median seconds of a run in each round.
+    """Return, for each interface by name, the median seconds of a run in each round.
 
-    A median is over the runs of all processes of the interface. ``rounds`` has, for each pair of an
-    interface and the index of a process, the seconds of the runs in each round.
+    The median of a round is over the runs in all processes of the interface. A key of ``rounds`` is
+    an interface and the index of one of its processes; the value has a list for each round, with
+    the seconds of each run.
     """
     return {
         way: [
@@ -176,9 +180,12 @@ def joined_copies(
 
 
 def ratio(times: Sequence[float], base: Sequence[float], without: float = 0.0) -> float:
-    """Return the median over all rounds of the quotient ``(times - without) / base``.
+    """Return an interface's time divided by that of another interface: the median over rounds.
 
-    All arguments are in seconds; ``times`` and ``base`` have an element for each round.
+    Args:
+        times: the seconds of the interface in each round.
+        base: the seconds of the other interface in each round.
+        without: seconds that are subtracted from each of ``times`` first.
     """
     return statistics.median(
         (one - without) / other for one, other in zip(times, base, strict=True)

@@ -84,8 +84,9 @@ NETWORKS: Mapping[str, Callable[..., Network]] = {"resnet18": _residual, "decode
 def _function(network: Network, way: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return the function that the interface ``way`` compiles, and the function's arguments.
 
-    The function computes the logits of the network, or for interfaces of gradients, the loss and
-    its gradient with respect to all parameters.
+    For the interfaces ``GRADIENT`` and ``JAX_GRADIENT``, the function computes the network's loss
+    and the gradient of the loss with respect to all parameters, which are arguments. For other
+    interfaces, it computes the network's logits.
     """
     # Functions index the parameters with traced values, which needs arrays of JAX.
     parameters = jax.tree.map(jnp.asarray, network.parameters)
@@ -125,7 +126,10 @@ class CompiledFunction:
         self._call = lambda: jax.block_until_ready(compiled(*arguments))
 
     def run(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        """Run once on the network's arguments; return no outputs."""
+        """Run once on the arguments given by the network; the result is an empty dictionary.
+
+        The argument and the result are those of the interface ``Contender``, and are not used.
+        """
         self._call()
         return {}
 

@@ -11,7 +11,10 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 
 
 def residual_model(parameters: Parameters, size: int) -> onnx.ModelProto:
-    """Return the model of ``residual`` for an image [1, 3, size, size] named ``x``."""
+    """Return an ONNX model of the network ``residual`` with the weights ``parameters``.
+
+    The input ``x`` is an image [1, 3, size, size]; the output ``logits`` has the class scores.
+    """
     g = GraphBuilder("residual")
 
     def layer(given: Parameters, x: Value, stride: int) -> Value:
@@ -35,7 +38,10 @@ def residual_model(parameters: Parameters, size: int) -> onnx.ModelProto:
 
 
 def transformer_model(parameters: Parameters, tokens: int, heads: int) -> onnx.ModelProto:
-    """Return the model of ``transformer`` for ``tokens`` token ids named ``x``."""
+    """Return an ONNX model of the network ``transformer`` with the weights ``parameters``.
+
+    The input ``x`` has ``tokens`` token ids; the output ``logits`` has scores of the next token.
+    """
     g = GraphBuilder("transformer")
     width = parameters["words"].shape[1]
 

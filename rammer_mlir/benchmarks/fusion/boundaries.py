@@ -53,7 +53,7 @@ class BoundaryResult:
     def is_equal(self) -> bool:
         """Whether the default boundary and the boundary `cost` give the same program.
 
-        The names of the rKernels must be equal too.
+        Programs that differ only in the names of their rKernels count as different.
         """
         default, cost = self.ways
         return default.digest == cost.digest

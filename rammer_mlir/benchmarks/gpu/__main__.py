@@ -36,10 +36,11 @@ from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 @dataclass(frozen=True)
 class Result:
-    """A model's latencies by contender.
+    """A model's latencies on a GPU, by the name of the contender.
 
-    ``floor`` is a lower bound of the seconds of a run, 0 if unknown; ``error`` is the message of an
-    error, or empty.
+    A contender is one of our two programs, run in one of two ways, or another runtime. ``floor`` is
+    a lower bound of the seconds of a run, 0 if unknown; ``error`` is the message of an error, or
+    empty.
     """
 
     model: str
@@ -124,8 +125,9 @@ def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
 def measure_relays(target: str) -> dict[str, float]:
     """Time launches and waits between vEUs on ``target``; return the seconds by name.
 
-    The timed programs are those that ``RELAYS`` describes, and the names are those of
-    ``time_relays``: a launch, a launch of a graph, and a wait for another vEU.
+    The timed programs, described by ``RELAYS``, are an empty program, and chains of rTasks that
+    alternate between two vEUs or run on one. ``time_relays`` derives from their times the seconds
+    of a launch, of a launch of a graph, and of a wait for another vEU.
     """
     relays = {name: Relay(*shape).compile(target) for name, shape in RELAYS.items()}
     return time_relays(relays, seconds=3.0)

@@ -26,8 +26,9 @@ def measure(
 ) -> list[WarpAccesses]:
     """Emulate a run of ``model`` compiled for ``target``; return its kernel's memory accesses.
 
-    If the trace is too small for all accesses, the latest accesses are left out, and a message is
-    printed. ``num_veus`` is the number of vEUs; None for the target's default.
+    An element of the result has the accesses by all executions of one load, store or copy in the
+    code. If the emulator's trace is too small for all accesses, the latest accesses are left out,
+    and a message is printed. ``num_veus`` is the number of vEUs; None for the target's default.
     """
     built = build(model, scale=scale)
     options = check_options(target, policy="wavefront", num_veus=num_veus).emulated(traced=True)

@@ -15,9 +15,10 @@ Run = Callable[[], object]
 
 
 def rivals(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Iterator[tuple[str, Run]]:
-    """Yield the name of each installed contender, with a function that runs the model in it.
+    """Yield each installed contender: its name, and a function that runs the model on ``feeds``.
 
-    A contender that cannot open the model is skipped with a message.
+    The inputs ``feeds`` are given by name. A contender that cannot open the model is left out, and
+    a message is printed.
     """
     for name, make in _all():
         try:

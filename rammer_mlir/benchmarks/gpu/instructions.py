@@ -149,7 +149,10 @@ def count(name: str, chip: str) -> Instructions:
 
 
 def _barriers(text: str) -> float:
-    """Return the mean number of block barriers in the rKernels of a module at stage `target`."""
+    """Return the number of block barriers in the code of an rKernel, the mean over all rKernels.
+
+    ``text`` is a module at the stage `target`, as MLIR text.
+    """
     functions = text.split("func.func ")[1:]
     own = [one for one in functions if one.startswith(f"private @{KERNEL_PREFIX}")]
     return sum(one.count("gpu.barrier") for one in own) / max(1, len(own))

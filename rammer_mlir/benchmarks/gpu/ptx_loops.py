@@ -41,7 +41,7 @@ class PtxLoop:
 
     @property
     def products(self) -> int:
-        """The number of multiply-adds, f16 multiplications and matrix instructions."""
+        """The loop's number of multiply-adds, matrix instructions and f16 multiplications."""
         return self.count("fma.", "mma.", "mad.rn", "mul.f16")
 
     @property

@@ -41,15 +41,16 @@ def ways_to_run(
 def time_relays(executables: Mapping[str, GpuExecutable], seconds: float) -> dict[str, float]:
     """Check and time the programs that ``RELAYS`` describes, for ``seconds`` seconds in total.
 
-    ``executables`` has the compiled programs, by name. A program either is empty, or is a relay: a
-    chain of dependent rTasks that alternate between its vEUs.
+    ``executables`` has the compiled programs, by name: an empty program, and chains of dependent
+    rTasks on one vEU and on two vEUs in turn. The time of a wait is the difference of the two
+    chains' times, divided by the number of rTasks.
 
     Returns:
         Seconds by name: "launch" of an empty program, "launch of a graph" of an empty program, and
         "wait for another vEU".
 
     Raises:
-        RammerError: if a relay computes a wrong result.
+        RammerError: if a chain computes a wrong result.
     """
     feeds = {"x": np.full(1, 0.5, np.float32)}
     contenders: dict[str, Callable[[], object]] = {}

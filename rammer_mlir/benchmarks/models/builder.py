@@ -84,7 +84,10 @@ class GraphBuilder:
         return Value(name, self._inputs[-1].type, moments)
 
     def constant(self, array: npt.NDArray[np.generic], stem: str = "constant") -> Value:
-        """Add an initializer, stored as raw data; return its value, named after ``stem``."""
+        """Add an initializer with the elements of ``array``, and return its value.
+
+        Its name is ``stem``, with the prefix of the scope, and made unique by a number.
+        """
         name = self._unique(stem)
         tensor = numpy_helper.from_array(np.ascontiguousarray(array), name)
         self._initializers[name] = tensor

@@ -43,7 +43,10 @@ def count(model: onnx.ModelProto) -> Counts:
 
 
 def convolution_flops(model: onnx.ModelProto) -> list[int]:
-    """Return the multiplications and additions of each convolution of a model of static shapes."""
+    """Return, for each convolution of a model, the number of its multiplications and additions.
+
+    The numbers are in the order of the nodes. All shapes of the model must be static.
+    """
     shapes = _shapes(model)
     return [_convolution(node, shapes) for node in model.graph.node if node.op_type == "Conv"]
 

@@ -25,7 +25,14 @@ Size = Literal["full", "reduced", "small"]
 
 @dataclass(frozen=True)
 class Cnn:
-    """Sizes of the CNN; ``image``, the height and width, is a multiple of 4."""
+    """Sizes of the CNN.
+
+    Attributes:
+        batch: batch size.
+        image: height and width of an image, a multiple of 4.
+        channels: output channels of each convolution.
+        hidden: features of the hidden dense layer.
+    """
 
     batch: int
     image: int
@@ -37,8 +44,14 @@ class Cnn:
 class Transformer:
     """Sizes of the Transformer.
 
-    ``length`` is the sequence length, ``hidden`` the number of hidden features of a feed-forward
-    layer.
+    Attributes:
+        batch: batch size.
+        length: length of a sequence, in tokens.
+        layers: number of layers.
+        features: features of a token between the layers.
+        hidden: features inside a feed-forward layer.
+        heads: number of attention heads.
+        vocabulary: number of different tokens.
     """
 
     batch: int

@@ -134,9 +134,10 @@ def _pyramid(g: GraphBuilder, maps: Sequence[Value], channels: int) -> list[Valu
 
 
 def _proposals(g: GraphBuilder, maps: Sequence[Value], size: FasterRcnn) -> Detections:
-    """Return the boxes most likely to contain an object, given the levels of the pyramid.
+    """Return the boxes most likely to contain an object, those of all levels together, best first.
 
-    Boxes that overlap a better box are suppressed.
+    ``maps`` are the levels of the pyramid. A box's label is the index of its level. Boxes that
+    overlap a better box of the same level are suppressed: they come last, with score -1.
     """
     predictor = _Predictor.of(g, maps[0])
     levels: list[tuple[Value, Value]] = []
@@ -158,7 +159,12 @@ def _proposals(g: GraphBuilder, maps: Sequence[Value], size: FasterRcnn) -> Dete
 class _Predictor:
     """The layers that predict a score and offsets for each anchor of a level of the pyramid.
 
-    All levels share the filters and biases.
+    Each layer is a convolution, given by its filters and its bias; all levels share the layers.
+
+    Attributes:
+        shared: the 3x3 convolution whose result the other two layers read.
+        scores: the 1x1 convolution to scores.
+        deltas: the 1x1 convolution to offsets.
     """
 
     shared: tuple[Value, Value]
@@ -211,9 +217,10 @@ def _anchors(
 def _head(
     g: GraphBuilder, maps: Sequence[Value], proposals: Detections, size: FasterRcnn
 ) -> Detections:
-    """Return a detection for each proposal and class.
+    """Return detections (score, box and label): for each proposal, one of each class.
 
-    Detections of suppressed proposals have score -1.
+    The background is not a class here. Detections of suppressed proposals have score -1. ``maps``
+    are the levels of the pyramid.
     """
     batch, count = proposals.scores.shape
     x = g.reshape(_pooled(g, maps, proposals, size), batch * count, -1)

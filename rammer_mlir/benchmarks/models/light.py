@@ -58,9 +58,10 @@ def build(light: Light, batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _take_weights(model: onnx.ModelProto) -> light_shapes.Shapes:
-    """Remove every weight from the graph; return the shapes of the used weights by name.
+    """Remove all weights from the graph of ``model``, so that random weights can take their places.
 
-    A weight is an f32 initializer, the result of a ConstantOfShape node, or a Reshape of a weight.
+    Return the shapes, by name, of the weights that nodes read. A weight is an f32 initializer, the
+    result of a ConstantOfShape node, or a Reshape of a weight; such nodes are removed too.
     """
     graph = model.graph
     constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -85,10 +86,11 @@ def _take_weights(model: onnx.ModelProto) -> light_shapes.Shapes:
 
 
 def _draw_all(model: onnx.ModelProto, shapes: light_shapes.Shapes, seed: int) -> list[TensorProto]:
-    """Return random weights of the given shapes, each drawn for the node that reads it.
+    """Return random weights with the names and shapes in ``shapes``, drawn from ``seed``.
 
-    The node decides the weight's role, such as filter, bias or scale. The weight is scaled for the
-    estimated mean and variance of the node's other operand.
+    Each weight is drawn for the node of ``model`` that reads it first. The node decides the
+    weight's role, such as filter, bias or scale. The weight is scaled for the estimated mean and
+    variance of the node's first operand.
     """
     rng = np.random.default_rng(seed)
     moments: dict[str, Moments] = {model.graph.input[0].name: STANDARD}

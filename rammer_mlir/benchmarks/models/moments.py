@@ -59,18 +59,18 @@ def leaky_relu(x: Moments) -> Moments:
 
 
 def sigmoid(x: Moments) -> Moments:
-    """Return the moments of ``sigmoid(x)``, the logistic function.
+    """Return the estimated moments of ``sigmoid(x)``, the logistic function.
 
-    The estimated variance is below 1/4.
+    The variance is estimated by the slope at 0, and limited to 1/4, that of values in [0, 1].
     """
     linear = SIGMOID_SLOPE**2 * x.variance
     return Moments(1 / (1 + math.exp(-x.mean)), linear / (1 + 4 * linear))
 
 
 def tanh(x: Moments) -> Moments:
-    """Return the moments of ``tanh(x)``.
+    """Return the estimated moments of ``tanh(x)``.
 
-    The estimated variance is below 1.
+    The variance is estimated by the slope at 0, and limited to 1, that of values in [-1, 1].
     """
     return Moments(math.tanh(x.mean), x.variance / (1 + x.variance))
 
@@ -118,10 +118,11 @@ RULES: dict[str, Rule] = {
 
 
 def contract(a: Moments, b: Moments, length: int, *, centered: bool) -> Moments:
-    """Return the moments of dot products of ``length`` elements of a and b; b has mean 0.
+    """Return the estimated moments of the results of a product or convolution of ``a`` and weights.
 
-    If ``centered``, each filter of b sums to zero (``weights.is_centered``), so the mean
-    of a has no effect.
+    ``b`` are the moments of the weights, whose mean is taken as 0. Each result is the sum of
+    ``length`` products. If ``centered``, each filter of the weights sums to zero
+    (``weights.is_centered``), so that the mean of ``a`` has no effect.
     """
     square = a.variance if centered else a.variance + a.mean**2
     return Moments(0.0, length * square * b.variance)

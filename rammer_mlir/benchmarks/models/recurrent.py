@@ -23,7 +23,13 @@ HIDDEN = Moments(0.0, 0.1)
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """An LSTM layer's weights in ONNX's layout, gates in the order input, output, forget, cell."""
+    """An LSTM layer's weights in ONNX's layout, gates in the order input, output, forget, cell.
+
+    Attributes:
+        kernel: [4 * hidden, inputs], multiplied with the input.
+        recurrent: [4 * hidden, hidden], multiplied with the previous hidden state.
+        bias: [8 * hidden]: a bias for each of the two products.
+    """
 
     kernel: weights.Floats
     """Weights of the input, [4 * hidden, inputs]."""
@@ -50,10 +56,10 @@ class StepSequence:
     """T time steps, as one tensor [T, N, features] or as a list of tensors [N, features]."""
 
     def __init__(self, g: GraphBuilder, source: Value | Sequence[Value]) -> None:
-        """Wrap a tensor or a list of tensors.
+        """Wrap a tensor [T, N, features], or a list with a tensor [N, features] for each time step.
 
-        The properties add nodes that split the tensor or concatenate the list when they are first
-        read.
+        If a property needs the other of these two, it adds nodes to ``g`` that split the tensor or
+        concatenate the list, once.
         """
         self._g = g
         self._stacked = source if isinstance(source, Value) else None

@@ -97,7 +97,11 @@ def build_layer_norm_head(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def build_embedding(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build a bag of words: ``tokens`` [N, 32] i64 to ``y`` [N, 16] f32; token 0 is padding."""
+    """Build a bag of words: ``tokens`` [N, 32] i64 to ``y`` [N, 16] f32.
+
+    ``y`` is a linear function of the sum of the tokens' embeddings; token 0 is padding, and its
+    embedding is not added.
+    """
     length, features = (32, 128) if scale == "full" else (6, 16)
     g = GraphBuilder("embedding", seed=5)
     tokens = g.input("tokens", [batch, length], TensorProto.INT64)

@@ -178,10 +178,10 @@ def _norm_relu(g: GraphBuilder, x: Value, size: Ssd) -> Value:
 def _anchors(
     features: Value, size: Ssd, number: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return centers and sizes [H * W * depth, 2] in pixels of the anchors of a map.
+    """Return centers and sizes [H * W * depth, 2] in pixels of the anchors of a feature map.
 
-    ``features`` is the map, ``number`` its index; ``depth`` is the number of
-    anchors at each position.
+    ``features`` is the map, [N, C, H, W]; ``number`` is its index among the maps, the finest first.
+    ``depth`` is the number of anchors at each position of the map.
     """
     rows, columns = np.mgrid[: features.shape[2], : features.shape[3]] + 0.5
     own, following = size.sizes[number : number + 2]

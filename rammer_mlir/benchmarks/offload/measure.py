@@ -127,7 +127,7 @@ class Outcome:
     reasons: list[str] = field(default_factory=list[str])
 
     def run(self, name: str) -> Measured | None:
-        """Return the measurements of the contender ``name``, such as "always", or None."""
+        """Return the measurements of the contender ``name``, such as "always"; None without any."""
         return next((run for run in self.runs if run.name == name), None)
 
     def seconds(self, name: str) -> float | None:
@@ -198,10 +198,11 @@ class _Measuring:
         return lane
 
     def outcome(self, codegen: str, common: Mapping[str, Lane]) -> Outcome:
-        """Measure the code generator ``codegen``, and return the results.
+        """Measure the model with the code generator ``codegen``, and return the results.
 
         ``common`` maps names to the processes of contenders that use no code generator. They are
-        timed again for each code generator, in turns with the programs that use it.
+        timed again for each code generator, in turns with the contenders that use it, so that
+        latencies of the same minutes are compared.
         """
         request = self.request
         options = request.options_of(codegen)

@@ -194,9 +194,10 @@ def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str],
 
 
 def _called(module: ir.Module) -> Iterator[tuple[str, Region, bool]]:
-    """Yield three values for each call of a region.
+    """Yield each call of a region in the entry function, as three values.
 
-    They are the name of the code generator, the region, and whether the region was compiled.
+    They are the name of the region's code generator, the region, and whether the code generator
+    returned code for it.
     """
     own = [f for f in functions(module) if CODEGEN in f.operation.attributes]
     known = {

@@ -62,7 +62,7 @@ class Case:
 
     @property
     def domain(self) -> str:
-        """The domain of the model's first node outside of ONNX's domains; else ""."""
+        """The domain of the model's first node that is not in one of ONNX's domains; else ""."""
         nodes = self.model.graph.node
         return next((node.domain for node in nodes if node.domain not in _ONNX_DOMAINS), "")
 

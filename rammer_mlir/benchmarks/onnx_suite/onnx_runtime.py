@@ -24,7 +24,11 @@ The tests' newer version adds nothing that the tests use.
 
 
 def prepare(model: onnx.ModelProto) -> Run:
-    """Open a session for a model and return a function that runs it."""
+    """Open a session for a model, and return a function that runs it.
+
+    The function takes the inputs, and returns the outputs, in the order in which the model declares
+    them.
+    """
     os.environ["ALLOW_RELEASED_ONNX_OPSET_ONLY"] = "0"  # the tests use the newest opset
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

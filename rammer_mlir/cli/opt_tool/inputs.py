@@ -27,7 +27,10 @@ def input_name(options: argparse.Namespace) -> str:
 
 
 def read_sources(options: argparse.Namespace) -> list[ModuleSource]:
-    """Return the modules of the input: texts, bytecode, or the IR of an ONNX model as bytecode.
+    """Return the modules of the input, each as text or bytecode.
+
+    ``--split-input-file`` splits a text into several modules. An ONNX model is imported, and its IR
+    becomes bytecode.
 
     Raises:
         OptionError: if the input cannot be read, or has an unknown format.

@@ -176,7 +176,10 @@ class Job:
 
 
 def printed_passes(options: argparse.Namespace, when: str) -> frozenset[str]:
-    """Return the passes given to ``--mlir-print-ir-WHEN``; ``when`` is ``before`` or ``after``."""
+    """Return the names of the passes given to ``--mlir-print-ir-WHEN``; empty without the option.
+
+    ``when``, in place of ``WHEN``, is ``before`` or ``after``.
+    """
     given: Sequence[str] = getattr(options, f"mlir_print_ir_{when}")
     return frozenset(name for text in given for name in text.split(",") if name)
 

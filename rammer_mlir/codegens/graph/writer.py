@@ -17,9 +17,10 @@ class GraphWriter:
         self._constants: dict[tuple[object, ...], GraphConstant] = {}
 
     def node(self, op: str, inputs: Sequence[str], out: str = "", **attributes: Value) -> str:
-        """Append operator ``op`` on the tensors ``inputs``; return the name of its result.
+        """Append an operator on the tensors named ``inputs``; return the name of its result.
 
-        The result is named ``out``, or gets a generated name if ``out`` is empty.
+        ``op`` is the operator's name, ``attributes`` are its attributes. The result is named
+        ``out``, or gets a generated name if ``out`` is empty.
         """
         name = out or f"t{len(self._nodes)}"
         self._nodes.append(GraphNode(op, tuple(inputs), (name,), attributes))

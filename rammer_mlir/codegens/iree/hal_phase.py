@@ -59,9 +59,9 @@ def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
 
 
 def _part_with(text: str, pattern: re.Pattern[str]) -> tuple[str, re.Match[str]] | None:
-    """Return the text of the first function that matches a pattern, and the match.
+    """Return the text of the first function of a module that a pattern matches, and the match.
 
-    The result is None if no function matches.
+    ``text`` is the module's MLIR text. The result is None if no function matches.
     """
     for part in text.split("util.func"):
         found = pattern.search(part)
@@ -71,10 +71,10 @@ def _part_with(text: str, pattern: re.Pattern[str]) -> tuple[str, re.Match[str]]
 
 
 def _bound(listing: str, part: str, known: Mapping[str, int]) -> list[int] | None:
-    """Return the operand's index for each buffer binding, in the order of the bindings.
+    """Return, for each buffer binding in order, the index of the region's operand that it binds.
 
     Args:
-        listing: the bindings, each on its own line of MLIR text.
+        listing: MLIR text of the bindings of a dispatch, each on its own line.
         part: text of the function that contains the bindings.
         known: indices of the operands by their SSA names in the function.
 

@@ -98,7 +98,7 @@ class _Grid:
     strides: tuple[int, ...]
 
     def part(self, rtask: int) -> Part:
-        """Return the box of an rTask as slices; NumPy clips the slices at the output's border."""
+        """Return an rTask's box as a slice per dimension; NumPy clips it at the output's border."""
         digits = (rtask // s % n for s, n in zip(self.strides, self.counts, strict=True))
         starts = (digit * size for digit, size in zip(digits, self.sizes, strict=True))
         return tuple(slice(s, s + size) for s, size in zip(starts, self.sizes, strict=True))

@@ -190,7 +190,7 @@ class OneDnn:
 
 
 def code_for(options: Mapping[str, Value]) -> TableCode:
-    """Return the C code for the users' ``options``; each non-default value becomes a macro."""
+    """Return the C files with a macro for each of ``options`` whose value is not the default."""
     threads, math = options.get("threads", 1), MATH[str(options.get("math", "strict"))]
     lines = f"#define THREADS {threads}\n" if threads != 1 else ""
     return replace(CODE, settings=lines + (f"#define MATH {math}\n" if math else ""))

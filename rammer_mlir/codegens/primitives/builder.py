@@ -151,9 +151,10 @@ class _Builder:
         return Operand(role, self.values.read(self._number(tensor), shown), layout)
 
     def _result(self, view: View, layout: Layout = Layout.ANY) -> Operand:
-        """Return the operation's result as an operand that the primitive writes.
+        """Return the operand to which the primitive writes the operation's result.
 
-        ``view`` has the sizes of the result, ``layout`` is the layout of the operand.
+        ``view`` has the sizes and strides of the result; ``layout`` is the layout in which it is
+        written.
         """
         _check_rank(view)
         return Operand(Role.RESULT, self.values.write(self.operation.outputs[0], view), layout)

@@ -71,8 +71,9 @@ def standard_image_axes(conv: Reading, places: Iterable[int], image: Tensor) -> 
     """Return the indices of image axes in the order batch, channels, spatial axes.
 
     ``image`` is the input or the result of a convolution, ``places`` are indices of its axes. If
-    the image has a single channel and no axis of channels, the index of each spatial axis is
-    increased by 1. Negative indices, which stand for no axis, are returned unchanged.
+    the image has no axis of channels, because it has a single channel, each spatial axis moves back
+    by one index to make room for this axis. Negative indices, which stand for no axis, are returned
+    unchanged.
     """
     is_lacking = image.rank == len(cast("Dims", conv.attributes["kernel"])) + 1
     return tuple(place + 1 if is_lacking and place > 0 else place for place in places)

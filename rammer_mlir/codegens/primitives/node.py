@@ -48,7 +48,10 @@ class Layout(IntEnum):
 class Role(IntEnum):
     """Role of an operand in its primitive.
 
+    - ``RESULT``: the result.
+    - ``SOURCE``: the first operand.
     - ``WEIGHTS``: weights, or the second operand of a binary primitive.
+    - ``BIAS``: the bias of a contraction.
     - ``PART``: an input of a concatenation.
     - ``POST``: the second operand of a binary post operation.
     """
@@ -174,7 +177,11 @@ class Table:
 
     @property
     def batch(self) -> int:
-        """The batch size if rTasks can compute parts of the batch independently; otherwise 1."""
+        """The batch size if rTasks can compute parts of the batch independently; otherwise 1.
+
+        They can only if all values have the same first dimension, except those that every rTask
+        reads entirely, and no primitive combines elements along this dimension.
+        """
         parts = {each.value for each in self.operands if not each.is_whole}
         first = {self.values[number].view.dims[0] for number in parts}
         along = (Kind.SOFTMAX, Kind.CONCAT)

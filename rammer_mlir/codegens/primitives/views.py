@@ -29,13 +29,13 @@ class View:
         return View(*(tuple(sizes[dim] for dim in order) for sizes in (self.dims, self.strides)))
 
     def spread(self, places: Sequence[int], rank: int) -> View:
-        """Return a view of rank ``rank`` in which dimension i of this view becomes ``places[i]``.
+        """Return a view of rank ``rank`` that has dimension i of this view at index ``places[i]``.
 
-        All other dimensions of the result have size 1. Dimensions with a negative place are
-        dropped; they must have size 1.
+        All other dimensions of the result have size 1. A dimension i with a negative ``places[i]``
+        is dropped; it must have size 1.
 
         Raises:
-            NotExpressibleError: if two dimensions have the same place.
+            NotExpressibleError: if two elements of ``places`` are equal and not negative.
         """
         kept = [(place, n) for n, place in enumerate(places) if place >= 0]
         if len({place for place, _ in kept}) < len(kept):

@@ -85,7 +85,7 @@ class Backend(ABC):
     @property
     @abstractmethod
     def target(self) -> str:
-        """The target including its processor, as in artifacts: ``nvvm:sm_90``."""
+        """The target with its processor, as artifacts name it, for example ``nvvm:sm_90``."""
 
     @property
     @abstractmethod
@@ -182,7 +182,10 @@ class Backend(ABC):
         """
 
     def tools(self) -> str:
-        """Return a text that identifies the external tools that generate code, for cache keys."""
+        """Return a text that identifies the external tools that generate code, for cache keys.
+
+        By default the text is empty: no external tools.
+        """
         return ""
 
     @property

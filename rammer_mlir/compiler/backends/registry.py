@@ -46,7 +46,7 @@ def backend_names() -> tuple[str, ...]:
 
 
 def is_own_target(target: str) -> bool:
-    """Whether a target on the command line is built in."""
+    """Whether ``target``, a value of ``--target`` such as ``nvvm:sm_90``, is a built-in target."""
     return target.partition(":")[0] in _BUILT_IN
 
 

@@ -61,9 +61,9 @@ def find_all(database: sqlite3.Connection, level: str, keys: Sequence[str]) -> d
 
 
 def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Entry] | None:
-    """Return the row number and the entry with ``key`` in ``level``; None if there is no entry.
+    """Return the entry with ``key`` in ``level``, and the number that identifies its row.
 
-    A damaged entry is removed, and counts as missing.
+    Return None if there is no such entry. A damaged entry is removed, and counts as missing.
     """
     query = (
         "SELECT number, identity, content, bulk, crc, seconds FROM entries "
@@ -84,7 +84,10 @@ def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Ent
 
 
 def _bulk(database: sqlite3.Connection, number: int, size: int) -> NDArray[np.uint8] | None:
-    """Return the bulk data of the entry in row ``number``; None unless they are ``size`` bytes."""
+    """Return the bulk data of the entry in row ``number``, concatenated from its stored pieces.
+
+    Return None if the pieces do not have ``size`` bytes in total, because the entry is damaged.
+    """
     bulk, end = aligned_bytes(size), 0
     rows = database.execute("SELECT data FROM pieces WHERE entry = ? ORDER BY number", (number,))
     for (data,) in rows:
@@ -129,7 +132,7 @@ def _crc(*parts: bytes | memoryview) -> int:
 
 
 def make_room(database: sqlite3.Connection, room: int) -> None:
-    """Remove least recently used entries until all entries take at most ``room`` bytes."""
+    """Remove entries, least recently used first, until the others fit in ``room`` bytes."""
     rows = database.execute("SELECT number, bytes FROM entries ORDER BY used").fetchall()
     used = sum(size for _, size in rows)
     for number, size in rows:

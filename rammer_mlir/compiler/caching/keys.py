@@ -99,7 +99,10 @@ def given_digest(given: Given) -> str:
 
 
 def _text(value: object) -> str:
-    """Return a component of a key as text, or the digest of that text if it is long."""
+    """Return a component of a key as text: a string itself, and any other value as JSON.
+
+    A text of more than ``_LONGEST_TEXT`` characters is replaced by ``sha256:`` and its digest.
+    """
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     if len(text) <= _LONGEST_TEXT:
         return text

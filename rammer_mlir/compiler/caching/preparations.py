@@ -292,9 +292,10 @@ def _is_equal(one: Array, other: Array) -> bool:
 
 
 def _by_position(given: Given, source: Model) -> Given | None:
-    """Return ``given`` with each input's name replaced by the input's index, as text.
+    """Return ``given`` with input indices, as text, in place of the input names of ``source``.
 
-    Return None if ``given`` names a value that is not an input.
+    Models that differ only in names thus get the same key. Return None if ``given`` has a name that
+    is not an input of ``source``.
     """
     positions = {value.name: str(number) for number, value in enumerate(source.inputs)}
     if not positions.keys() >= given.shapes.keys() | given.values.keys():

@@ -207,15 +207,18 @@ class ProgramCache:
 
 
 def form_digest(form: bytes) -> str:
-    """Return the SHA-256 of a model's canonical form in hex.
+    """Return the SHA-256 of a model's whole canonical form as hexadecimal digits.
 
-    Entries of the cache level of preparations contain this digest.
+    An entry of the cache level of preparations refers by this digest to the prepared model.
     """
     return sha256(form).hexdigest()
 
 
 def hash_of(form: bytes) -> str:
-    """Return the SHA-256 of a canonical form, as ``sha256:`` and hexadecimal digits."""
+    """Return a component of a cache key: the SHA-256 of one section of a canonical form.
+
+    The result begins with ``sha256:``; hexadecimal digits follow.
+    """
     return f"sha256:{sha256(form).hexdigest()}"
 
 

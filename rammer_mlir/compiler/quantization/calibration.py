@@ -83,14 +83,12 @@ class Calibration:
     def signal_to_noise(
         self, module: ir.Module, chosen: Sequence[tuple[Candidate, RegionTaps]]
     ) -> list[float]:
-        """Return the signal-to-noise ratio in dB, against f32, of each variant in ``chosen``.
+        """Return the signal-to-noise ratio in dB of each variant in ``chosen``, in order.
 
         ``chosen`` has pairs: a quantized variant in ``module``, and the taps of its f32 region in
-        ``program``.
-
-        The ratio divides the sum of squares of the f32 results by the sum of squares of the errors,
-        over all results and samples. The quantized results come from another compiled program,
-        which computes only the quantized variants.
+        ``program``. The signal is the sum of squares of the f32 results, the noise the sum of
+        squares of the errors of the quantized results, over all results and samples. The quantized
+        results come from another compiled program, which computes only the quantized variants.
         """
         if not chosen:
             return []

@@ -145,7 +145,11 @@ def quantization_of(options: Options, codegens: tuple[str, ...]) -> Quantization
 
 
 def _obstacle(ranges: Sequence[FactorRanges]) -> str:
-    """Return the reason why a region cannot be quantized; "" if the region can be quantized."""
+    """Return the reason why a region cannot be quantized; "" if the region can be quantized.
+
+    ``ranges`` has the ranges of the factors of the region's contractions. A region without
+    contractions, or with factors that are not finite, cannot be quantized.
+    """
     if not ranges:
         return "it has no product or convolution of f32"
     if any(found is not None and isnan(found.low) for pair in ranges for found in pair):

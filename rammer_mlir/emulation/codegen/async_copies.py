@@ -150,7 +150,8 @@ def _end_group() -> None:
 def _await_copies(pending_groups: Word) -> None:
     """Emit code that performs the pending copies of the running lane.
 
-    Copies of the newest ``pending_groups`` groups stay pending.
+    The lane's copies form groups. Copies of the last ``pending_groups`` groups that the lane has
+    closed, and of a group that is not closed yet, stay pending.
     """
     lane = current()
 
@@ -202,7 +203,10 @@ def _check_nothing(*_: Word) -> None:
 
 
 def _aligned(address: Word, size: Word, site: Word) -> None:
-    """Emit a check that ``address`` is a multiple of ``size`` bytes, as the hardware requires."""
+    """Emit a check that ``address`` is a multiple of ``size`` bytes, as the hardware requires.
+
+    Otherwise, the launch stops with a fault at the operation with site index ``site``.
+    """
     with when((address % size).differs(0)):
         fault(Fault.MISALIGNED, site, address, address, size)
 

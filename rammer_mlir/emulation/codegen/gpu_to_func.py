@@ -265,8 +265,8 @@ def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
     """Replace an operation of a GPU dialect by operations that call the emulator's runtime.
 
     A cast of memory spaces is replaced by its operand. Operations of other dialects are unchanged.
-    ``sites`` assigns a site index to an operation that can fault, for fault messages. ``number``
-    distinguishes operations with the same name and location.
+    ``sites`` assigns a site index to an operation that can fault, for fault messages. ``number`` is
+    the argument of ``Sites.add`` that distinguishes operations with the same name and location.
 
     Raises:
         UnsupportedError: if the operation cannot be emulated.
@@ -391,6 +391,7 @@ def _exchange(
 def _from_lane(site: int, lanes: int = 32) -> Exchange:
     """Return a function that emits a shuffle by which a lane reads another lane's value.
 
+    The function takes the value that the lane offers to others and the index of the lane to read.
     ``lanes`` is the count of lanes of a warp or wave, and ``site`` the site index for faults.
     """
 

@@ -176,7 +176,10 @@ def _plain(operation: ir.Operation, sites: Sites) -> None:
 
 
 def _check_alignment(operation: ir.Operation, sites: Sites) -> None:
-    """Insert a check that a vector load or store has the alignment that its attribute states."""
+    """Insert a check that a vector load or store has the alignment that its attribute states.
+
+    Nothing is inserted for scalars, and without the attribute. ``sites`` assigns the site index.
+    """
     is_load = operation.name == "llvm.load"
     kind = operation.results[0].type if is_load else operation.operands[0].type
     if isinstance(kind, ir.VectorType) and "alignment" in operation.attributes:

@@ -89,7 +89,10 @@ def compile_kernel(
 
 
 def load_kernel(code: KernelCode, object_file: bytes) -> EmulatedKernel:
-    """Load the object file that was compiled from ``code.text``, and return the kernel."""
+    """Load native code into this process, and return the kernel that runs it.
+
+    ``object_file`` is the object file that was compiled from ``code.text``.
+    """
     library = load_object(object_file)
     return EmulatedKernel(
         name=code.name,
@@ -226,9 +229,10 @@ def _prefix_functions(module: ir.Module) -> None:
 
 
 def _define_entry(module: ir.Module, functions: FunctionModule) -> None:
-    """Emit the function ``emulator_kernel(lane)``, which calls the kernel for a lane.
+    """Emit the function ``emulator_kernel(lane)``, which calls the kernel for one lane.
 
-    The function loads the kernel's arguments from the launch's record.
+    The function loads the kernel's arguments from the launch's record. ``functions`` has the
+    kernel's name and workgroup buffers.
     """
     symbol = _PREFIX + functions.kernel
     for operation in list(module.body.operations):

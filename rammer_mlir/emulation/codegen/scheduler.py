@@ -199,15 +199,16 @@ def _exchange(first: Word, count: Word) -> None:
 def _poll(address: Word, site: Word) -> None:
     """Emit a yield to other lanes before an atomic read, executed only if the lane seems to poll.
 
-    The lane yields in two cases:
+    ``address`` is the address that the lane reads, and ``site`` the operation's site index. The
+    lane yields in two cases:
 
-    - The lane's last atomic read had the same address, and the lane has executed no barrier and
-      no atomic write since then.
+    - The lane's last atomic read had the same address, and the lane has executed no barrier and no
+      atomic write since then.
     - The lane has executed ``_OTHER_LOOKS`` atomic reads since it last yielded before a read. This
       covers lanes that poll several addresses by turns.
 
-    The lane does not yield before other reads. A kernel that reads a result of another lane
-    without waiting for this result is therefore likely to read too early, which reveals the error.
+    The lane does not yield before other reads. A kernel that reads a result of another lane without
+    waiting for this result is therefore likely to read too early, which reveals the error.
     """
     lane = current()
     again = lane[Lane.POLL_ADDRESS].equals(address) | (lane[Lane.LOOKS] >= _OTHER_LOOKS)
@@ -265,7 +266,9 @@ def _resume(record: Word) -> None:
 def _turn(block_number: Word) -> None:
     """Emit a loop that resumes a block's lanes until every lane waits, polls or has ended.
 
-    A polling lane is resumed at most once, for one poll.
+    A polling lane is resumed at most once, for one poll. If no lane polls and not all lanes have
+    ended, the launch stops: lanes wait at a barrier or shuffle that others never reach.
+    ``block_number`` is the block's index.
     """
     launch = world()
     threads = launch[World.THREADS]

@@ -14,7 +14,7 @@ _PLACE = re.compile(r'"([^"]+)"(?::(\d+))?(?::(\d+))?')
 class Sites:
     """Assigns site indices to the operations that can fault.
 
-    Operations with the same name and location are one site and have the same index.
+    Operations with the same name, location and number (an argument of ``add``) have the same index.
     """
 
     def __init__(self) -> None:
@@ -23,15 +23,15 @@ class Sites:
     def add(self, operation: ir.Operation, number: int | None = None) -> int:
         """Add an operation's site if it is new, and return the site's index.
 
-        ``number`` distinguishes operations with the same name and location, such as two barriers
-        that come from the same source line.
+        ``number`` is appended to the operation's name, to distinguish operations with the same name
+        and location, such as two barriers from the same source line; None appends nothing.
 
         Raises:
             UnsupportedError: if there are more than ``2**SITE_BITS`` sites.
         """
         name = operation.name if number is None else f"{operation.name} {number}"
         site = Site(name, location_names(operation))
-        if len(self._numbers) >= 1 << SITE_BITS:
+        if site not in self._numbers and len(self._numbers) == 1 << SITE_BITS:
             raise UnsupportedError(
                 f"emulation: expected at most {1 << SITE_BITS} accesses in a kernel, found more"
             )

@@ -170,7 +170,11 @@ def _check_arguments(kernel: EmulatedKernel, arguments: Sequence[Array | int | f
 
 
 class _Launch:
-    """A launch with its memory and records."""
+    """A single launch of an emulated kernel, with the memory that its native code accesses.
+
+    The memory is the emulated device memory, and the records of the launch, the lanes and the
+    blocks.
+    """
 
     def __init__(
         self,
@@ -259,9 +263,10 @@ class _Launch:
         return bits.view(np.uint64)
 
     def _lane_records(self, base: int) -> Words:
-        """Return the lanes' records, and allocate the lanes' stacks and queues of copies.
+        """Return the records of all lanes in one array, ``len(Lane)`` words for each lane.
 
-        ``base`` is the address of the device memory.
+        The lanes' stacks and queues of asynchronous copies are also allocated. ``base`` is the
+        address of the device memory.
         """
         grid = self._grid
         count = self._lanes_total
@@ -284,10 +289,11 @@ class _Launch:
         return lanes
 
     def _check_tables(self, base: int) -> dict[World, Words]:
-        """Return new tables for the checks, by the ``World`` word that holds a table's address.
+        """Return the tables for the checks of accesses, such as shadow memory, all newly allocated.
 
-        Also set the words ``SYNC_CAPACITY`` and ``GRANULE_SHIFT`` of the launch's record. ``base``
-        is the address of the device memory.
+        A key is the word of the launch's record that gets the address of the table. Two words of
+        the record that describe the tables, ``SYNC_CAPACITY`` and ``GRANULE_SHIFT``, are set here.
+        ``base`` is the address of the device memory.
         """
         blocks = self._grid.blocks
         granules = _zeros(self._memory.num_bytes // GRANULE_BYTES + 1)

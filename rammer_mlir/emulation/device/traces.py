@@ -65,7 +65,7 @@ class WarpAccesses:
 
 
 def warp_accesses(trace: Trace, warp: int) -> list[WarpAccesses]:
-    """Return the sectors of device memory that warps access, for each load, store or copy.
+    """Return, for each load, store or copy that was executed, the device memory that warps access.
 
     The n-th execution of an access by a lane is assumed to be joint with the n-th executions by the
     other lanes of the warp. On a GPU this is true for loops with different trip counts per lane;

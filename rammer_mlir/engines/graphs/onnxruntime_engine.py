@@ -164,10 +164,11 @@ class Session:
 def _make(
     library: OrtLibrary, made: ExitStack, create: Function, release: Function, *given: Argument
 ) -> int:
-    """Create an object with the C function ``create``, and return the object's address.
+    """Create an object of ONNX Runtime, and return the object's address.
 
-    ``given`` are the arguments of ``create``. When the stack ``made`` is closed, it frees the
-    object with the C function ``release``.
+    ``create`` and ``release`` are the functions of the C API that create and free the object;
+    ``given`` are the arguments of ``create``. The object is freed when the stack ``made`` is
+    closed.
     """
     found = library.make(create, *given)
     made.callback(call_function, library.address(release), found)

@@ -131,7 +131,7 @@ def _properties_of(host: EntryHost) -> dict[str, str]:
 def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
     """Compile a module's graph; return the address of the ``ov_compiled_model_t``.
 
-    ``host`` has the module. Closing ``made`` frees the model.
+    ``host`` has the module. The model is freed when the stack ``made`` is closed.
     """
     content = onnx_model(*read_graph(host))
     core = make(library, made, "core_create", "core_free")
@@ -150,7 +150,7 @@ def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
 def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
     """Import a function's exported model; return the address of the ``ov_compiled_model_t``.
 
-    ``host`` describes the function. Closing ``made`` frees the model.
+    ``host`` describes the function. The model is freed when the stack ``made`` is closed.
     """
     content = read_blob(host)
     made.callback(len, content)  # keeps the bytes: constants of the model may be views of them

@@ -84,7 +84,10 @@ _NUM_DEVICES = {"mhlo.num_partitions": "a mesh", "mhlo.num_replicas": "'pmap'"}
 
 
 def _check_devices(attributes: Any) -> None:
-    """Raise an UnsupportedError if the ``attributes`` of a module request more than one device."""
+    """Raise an UnsupportedError if a module is for more than one device.
+
+    ``attributes`` are the MLIR attributes of the module's operation, by name.
+    """
     for name, remedy in _NUM_DEVICES.items():
         if name in attributes and attributes[name].value != 1:
             raise UnsupportedError(

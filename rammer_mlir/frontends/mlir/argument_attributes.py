@@ -19,7 +19,7 @@ def check_marks(function: ir.OpView) -> None:
     """Check the `rtask` attributes of a function's arguments and results.
 
     Raises:
-        FindingsError: with all malformed attributes.
+        FindingsError: if attributes are malformed; it has an error for each of them.
     """
     operation = function.operation
     found = [

@@ -49,9 +49,10 @@ def _described(error: ir.MLIRError, name: str) -> str:
 
 
 def _advice(message: str) -> str:
-    """Return a remedy for an unknown dialect, or '' if ``message`` is about another error.
+    """Return the remedy to append to MLIR's error ``message``; '' if there is none.
 
-    ``message`` is the text of an MLIR diagnostic.
+    Only errors about an unknown dialect have a remedy: to lower the module by the tool that made
+    it.
     """
     if "unregistered dialect" in message or _UNKNOWN_DIALECT.search(message):
         return "; lower it to linalg, TOSA or StableHLO with the tool that made it"

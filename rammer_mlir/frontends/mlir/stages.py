@@ -17,7 +17,7 @@ LOWERED = ("llvm.func", "gpu.module", "gpu.func")
 
 
 def stage_of(module: ir.Module) -> str | None:
-    """Return the compiler stage of a module; None if it is of a stage after `program`."""
+    """Return the name of a module's compiler stage, at most `program`; None for any later stage."""
     top = {op.operation.name for op in module.body.operations}
     if top & set(LOWERED):
         return None

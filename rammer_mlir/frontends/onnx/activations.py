@@ -64,7 +64,7 @@ def resolve(
         names: names of the activation functions.
         alphas: values of alpha for the functions that have this parameter, in order. Functions
             after the end of the list have the default.
-        betas: values of beta for the functions that have this parameter, in order.
+        betas: values of beta, given in the same way.
         node: text that identifies the node in error messages.
 
     Raises:

@@ -116,9 +116,10 @@ class _Assembly:
         main.operation.attributes["res_attrs"] = ir.ArrayAttr.get(results)
 
     def _interface(self, name: str) -> ir.Attribute:
-        """Return the MLIR attributes of the input or output ``name``.
+        """Return the MLIR attributes of the model's input or output ``name``, as a dictionary.
 
-        The attributes record the name and, if MLIR's element type does not determine it, the dtype.
+        ``rtask.name`` is the name. ``rtask.dtype`` is the dtype, left out if the MLIR element type
+        determines it.
         """
         fact = self._facts[name]
         implied = dtype_of(ir.RankedTensorType(self._type(name)).element_type)
@@ -187,8 +188,8 @@ class _Assembly:
     def _empty_results(self, proto: onnx.NodeProto) -> dict[str, ir.Value]:
         """Emit an uninitialized tensor for each result of a node; return them by result name.
 
-        The tensor stands for a result without elements, or for a result of a node that cannot be
-        compiled.
+        The tensors serve as the results of a node whose results have no elements, or of a node that
+        cannot be compiled.
         """
         facts = {name: self._facts[name] for name in proto.output if name in self._facts}
         return {name: empty(fact.shape, fact.dtype).value for name, fact in facts.items()}

@@ -109,8 +109,9 @@ class _Numbering:
     def graph(self, others: Mapping[str, object], *, with_all: bool = False) -> CanonicalGraph:
         """Return the canonical form of the model.
 
-        ``others`` are additional sections of the form, such as the model's functions, by name.
-        ``with_all`` includes nodes that no output depends on, in the model's order.
+        ``others`` are additional sections of the form by name, such as the model's functions. The
+        ``repr`` of each section becomes its text in the form. ``with_all`` includes nodes that no
+        output depends on, in the model's order.
         """
         model, outputs = self._model, [value.name for value in self._model.graph.output]
         for name in outputs:

@@ -60,7 +60,10 @@ def _find(graph: onnx.GraphProto, operator: str, name: str) -> onnx.NodeProto | 
 
 
 def _operands(inferred: onnx.GraphProto, node: onnx.NodeProto) -> str:
-    """Return the names, types and shapes of a node's inputs of known type, as text."""
+    """Return the names, types and shapes of a node's inputs of known type, as text for a message.
+
+    If no input has a known type, the text is ``of unknown types``.
+    """
     types = {name: value.type.tensor_type for name, value in value_infos(inferred).items()}
     for tensor in inferred.initializer:
         types[tensor.name] = onnx.helper.make_tensor_type_proto(

@@ -19,9 +19,9 @@ def import_excluded_domain(proto: onnx.ModelProto) -> None:
 
 
 def exclude_eye_like(model: Model) -> None:
-    """Exclude EyeLike nodes from opset conversion if the model has nodes of foreign domains.
+    """Exclude EyeLike nodes from opset conversion if the model has nodes outside of ONNX's domain.
 
-    The results of such nodes have no type, and the converter crashes in type inference if an
+    The results of those nodes have no type, and the converter crashes in type inference if an
     EyeLike reads a value without a type. Conversion would not change EyeLike, which all opsets
     define equally.
     """

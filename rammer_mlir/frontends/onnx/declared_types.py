@@ -23,7 +23,10 @@ _MOST_NAMED = 3
 
 
 def take_declared(graph: onnx.GraphProto) -> Declared:
-    """Remove and return the declared types of all values except inputs, by value name."""
+    """Remove the declared types of a graph's intermediate values and outputs, in place.
+
+    Return the removed types by value name. Inputs keep their types.
+    """
     declared = {
         value.name: onnx.TypeProto.FromString(value.type.SerializeToString())
         for value in (*graph.value_info, *graph.output)

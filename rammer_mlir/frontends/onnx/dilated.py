@@ -91,6 +91,7 @@ class Axis:
     def segments(self) -> list[Segment]:
         """Return maximal ranges of consecutive results that need the same taps.
 
+        A result needs the taps that read elements of the image for it; the other taps read padding.
         The list is empty if there is a result that needs no tap.
         """
         met = [

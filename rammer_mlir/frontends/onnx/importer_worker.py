@@ -18,7 +18,10 @@ _ILLEGAL = re.compile(r"failed to legalize operation '([^']*)'")
 
 
 def main() -> None:
-    """Read models from standard input; answer each with MLIR bytecode or a one-line error."""
+    """Read requests from standard input, each a serialized model, and write the answers.
+
+    An answer is the model as MLIR bytecode, or a one-line error.
+    """
     serve(_imported, _one_line)
 
 

@@ -45,7 +45,7 @@ class _Inliner:
         )
 
     def reserve_names(self, graph: onnx.GraphProto) -> None:
-        """Reserve the prefixes of a graph's names, so that new names begin with other prefixes.
+        """Reserve the prefixes of a graph's names; names of copied nodes get other prefixes.
 
         The prefixes of "a/b/c" are "a/" and "a/b/".
         """

@@ -47,10 +47,10 @@ def write_counts(
 
 
 def _pools(given: Mapping[str, Any]) -> Iterator[tuple[Array, NDArray[np.int64]]]:
-    """Yield, for each requested length, the n-grams of that length and their result columns.
+    """Yield the n-grams to count, grouped by length.
 
-    The n-grams are the rows of a matrix; the second array has the column of each n-gram's count.
-    ``given`` has the node's attributes by name.
+    ``given`` has the node's attributes by name. A group is a pair: a matrix with an n-gram in each
+    row, and, for each n-gram, the column of the node's result that has its count.
     """
     pool, starts = np.array(given["pool_int64s"], np.int64), list(given["ngram_counts"])
     first, outputs = 0, np.array(given["ngram_indexes"], np.int64)

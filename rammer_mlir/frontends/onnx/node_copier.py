@@ -74,8 +74,8 @@ class NodeCopier:
     ) -> Iterator[onnx.NodeProto]:
         """Yield copies of ``nodes``.
 
-        ``names`` maps the old names of values to new names. The names of the copies' results are
-        added to ``names``.
+        ``names`` maps the old names of values to new names; a value without a new name keeps its
+        old name. The names of the copies' results are added to ``names``.
         """
         for node in nodes:
             copy = onnx.NodeProto(op_type=node.op_type, domain=node.domain, overload=node.overload)

@@ -77,13 +77,13 @@ def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -
 
 
 def keep_coordinates(proto: onnx.ModelProto) -> None:
-    """Set modes of each Resize, in place, such that its results stay those of opset 10.
+    """Add attributes to each Resize, in place, with which its results stay those of opset 10.
 
-    The specification of opset 10 does not define which element is the nearest. As in ONNX Runtime,
-    the input coordinate is rounded down along dimensions that Resize enlarges, and up along
-    dimensions that it shrinks. A Resize of mode ``nearest`` is replaced by two, of which the first
-    enlarges and the second shrinks, if its scales are unknown, or if it enlarges some dimensions
-    and shrinks others.
+    In opset 10, an input coordinate is the output coordinate divided by the scale. Which element is
+    the nearest is not specified; as in ONNX Runtime, the input coordinate is rounded down along
+    dimensions that Resize enlarges, and up along dimensions that it shrinks. A Resize of mode
+    ``nearest`` that does both, or whose scales are unknown, is replaced by two: the first enlarges,
+    the second shrinks.
     """
     _keep_coordinates(proto.graph, dict(_constants(proto.graph)))
 

@@ -56,7 +56,10 @@ def clear_unknown_sizes(graph: onnx.GraphProto, name: str) -> None:
 
 
 def open_signature(model: Model) -> OpenSignature:
-    """Return a model's inputs and outputs, with a symbol (a name) for each open dimension."""
+    """Return a model's inputs and outputs, with a symbol (a name) for each open dimension.
+
+    The symbol of a dimension without a name is its position, such as ``x[0]``.
+    """
     values = (*model.inputs, *model.graph.output)
     taken = {dim.dim_param for value in values for dim in value.type.tensor_type.shape.dim}
     inputs = tuple(_tensor(value, taken) for value in model.inputs)

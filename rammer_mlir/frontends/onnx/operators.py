@@ -117,7 +117,7 @@ def _how(name: str, domain: str) -> str:
 
 
 def _elsewhere(name: str) -> str:
-    """Return a text that says how the operator ``name`` is compiled without a builder."""
+    """Return how the compiler handles the operator ``name``, which has no builder, as text."""
     schema = onnx.defs.get_schema(name, onnx.defs.onnx_opset_version(), "")
     if schema.deprecated:
         return "converted, in models of older opsets"
@@ -125,7 +125,10 @@ def _elsewhere(name: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the table of operators to the file of the first argument, else to standard output."""
+    """Write the table of operators to the file of the first argument, else to standard output.
+
+    ``arguments`` are those of the command line, by default of this process. Returns exit code 0.
+    """
     given = sys.argv[1:] if arguments is None else arguments
     if given:
         Path(given[0]).write_text(table(), encoding="utf-8")

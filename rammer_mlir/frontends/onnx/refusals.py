@@ -92,7 +92,7 @@ def refuse_unsupported(model: Model) -> None:
 
 
 def refuse_hosted(model: Model) -> None:
-    """Raise an error if a model that must become a single program has operators for the host.
+    """Raise an error if a model for a single program has operators that only the host executes.
 
     Raises:
         UnsupportedError: with the first three such nodes, and the count of the omitted nodes.

@@ -83,7 +83,10 @@ def _over_batch(node: onnx.NodeProto) -> onnx.NodeProto:
 def _typed(
     names: Iterable[str], values: Iterable[onnx.ValueInfoProto]
 ) -> list[onnx.ValueInfoProto]:
-    """Return declarations of ``names`` without shapes, with the element types of ``values``."""
+    """Return a declaration without a shape for each of ``names``.
+
+    The declaration of a name has the element type of the value at the same position in ``values``.
+    """
     return [
         helper.make_tensor_value_info(name, value.type.tensor_type.elem_type, None)
         for name, value in zip(names, values, strict=True)

@@ -159,9 +159,10 @@ def _empty_resize(node: onnx.NodeProto, sizes: list[int], version: int) -> onnx.
 
 
 def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
-    """Return a placeholder for an EyeLike: a Cast or an Identity.
+    """Return a placeholder for an EyeLike: a Cast to its attribute ``dtype``.
 
-    Shape inference crashes if the type of EyeLike's input is unknown.
+    If the node omits the attribute, the placeholder is an Identity. Shape inference crashes if the
+    type of EyeLike's input is unknown.
     """
     for attribute in node.attribute:
         if attribute.name == "dtype":
@@ -220,9 +221,10 @@ def _without(
 def _added_windows(node: onnx.NodeProto) -> tuple[list[int], list[int]] | None:
     """Return enlarged paddings of a pooling node, and the count of windows that they add.
 
-    The second result is a count for each dimension. The padding before the data is enlarged by
-    whole strides, enough for a window that reads no data. Returns None without ``ceil_mode``, or if
-    the node's attributes contradict each other.
+    The paddings have the order of the attribute ``pads``: the widths before all dimensions, then
+    the widths after them. Only the widths before are enlarged, by whole strides, enough for a
+    window that reads no data. The second result has a count for each dimension. Returns None
+    without ``ceil_mode``, or if the node's attributes contradict each other.
     """
     attributes = {attribute.name: attribute for attribute in node.attribute}
     is_rounded_up = "ceil_mode" in attributes and attributes["ceil_mode"].i

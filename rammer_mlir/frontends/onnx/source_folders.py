@@ -79,7 +79,10 @@ def with_folder(model: PlainSource, folder: str | os.PathLike[str] | None, name:
 
 
 def without_folder(source: Source) -> tuple[PlainSource, Folders]:
-    """Return the model itself, and a sequence with the user's folder of external data, if any."""
+    """Return a source's model, and the user's folder of external data as a tuple of one element.
+
+    The tuple is empty if the source is a model without such a folder.
+    """
     if isinstance(source, SourceWithFolder):
         return source.model, (source.folder,)
     return source, ()

@@ -205,6 +205,7 @@ class _Transposed:
         """Emit a convolution for each phase; return the name of each phase's outputs.
 
         A phase has the outputs with equal index modulo the stride, along each spatial dimension.
+        The key of a phase is a tuple with its index along each of these dimensions.
 
         Args:
             phases: the taps that each phase reads, for each spatial dimension.
@@ -282,10 +283,11 @@ class _Transposed:
         return list(self._attributes.get(name) or [default] * self._rank)
 
     def _padding(self) -> list[int]:
-        """Return the count of outputs to cut off at the low end of each spatial dimension.
+        """Return, for each spatial dimension, the count of outputs to cut off at its low end.
 
-        If the node's result is larger than the computed outputs, nothing is cut off. The outputs
-        are then extended at the high end by the bias, or by zeros, as in ONNX Runtime.
+        It is the node's padding, or follows from the size of the node's result. If the result is
+        larger than the computed outputs, nothing is cut off. The outputs are then extended at the
+        high end by the bias, or by zeros, as in ONNX Runtime.
         """
         mode = self._attributes.get("auto_pad", b"NOTSET").decode()
         if "output_shape" not in self._attributes and mode in ("NOTSET", "VALID"):
@@ -380,7 +382,11 @@ class _Transposed:
         return write.node("Expand", [self._column(bias), shape])
 
     def _column(self, bias: str) -> str:
-        """Emit the bias with the shape [1, M, 1, ...] of rank ``2 + self._rank``."""
+        """Emit a reshape of the vector named ``bias`` to [1, M, 1, ...]; return its name.
+
+        M is the count of output channels. The rank of the reshaped bias, ``2 + self._rank``, is
+        that of the node's result.
+        """
         shape = self._write.integers(1, self._out[1], *[1] * self._rank)
         return self._write.node("Reshape", [bias, shape])
 

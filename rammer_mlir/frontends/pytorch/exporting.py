@@ -41,6 +41,9 @@ def exported_program(model: object, inputs: object, dynamic_shapes: object) -> A
 def example_arguments(inputs: object) -> tuple[tuple[object, ...], dict[str, object]]:
     """Return a user's example inputs as positional and keyword arguments.
 
+    A mapping has keyword arguments by name, another sequence the positional arguments; any other
+    object is the only positional argument.
+
     Raises:
         OptionError: if ``inputs`` is None.
     """
@@ -82,7 +85,10 @@ def _exported(
 
 
 def _without_aliases(arguments: Any) -> Any:
-    """Return arguments with repeated tensors copied, because export would merge them."""
+    """Return the nested structure ``arguments`` in which no tensor object occurs twice.
+
+    Each further occurrence of a tensor is replaced by a copy, because export would merge them.
+    """
     torch = pytorch()
     seen: set[int] = set()
 

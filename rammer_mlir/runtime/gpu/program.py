@@ -135,9 +135,9 @@ class DeviceProgram:
         return _USES.get(name, "kept" if name in self.image.inouts else "read")
 
     def _names(self) -> dict[str, str]:
-        """Return names of arguments for messages, such as ``input 'x'`` for ``input0``.
+        """Return texts that name the kernel's inputs and outputs in messages, by argument name.
 
-        Only inputs and outputs have such names.
+        For example, the text for the argument ``input0`` is ``input 'x'``.
         """
         signature = self.image.signature
         specs: dict[Base, tuple[TensorSpec, ...]] = {

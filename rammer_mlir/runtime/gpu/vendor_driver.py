@@ -203,7 +203,9 @@ class VendorDriver(ABC):
         )
 
     def _do(self, function: str, *arguments: object) -> Any:
-        """Call a function of the bindings; return its result, or several results as a tuple.
+        """Call the function of the bindings that is named ``function``.
+
+        Returns the function's result, or several results as a tuple, without the status code.
 
         Raises:
             TargetError: if the call fails.

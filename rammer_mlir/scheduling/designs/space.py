@@ -71,10 +71,10 @@ class DesignSpace:
 
     @cached_property
     def _parts(self) -> dict[tuple[int, Prefix], Part]:
-        """A cache of the costs of assignments (loop nests), and of lower bounds on these costs.
+        """The costs of assignments (loop nests) computed so far, or lower bounds on these costs.
 
-        A key has the number of the assignment, and the given choices for the variables of its
-        loops.
+        A key is a pair: the number of the assignment, and the indices of the choices for the
+        variables of its loops, as far as they are chosen.
         """
         return {}
 
@@ -91,7 +91,11 @@ class DesignSpace:
         return start + sum(waves) * self.machine.task_seconds + sum(p.seconds for p in parts)
 
     def chosen(self, prefix: Prefix) -> dict[int, Choice]:
-        """Return the mapping of each loop that a prefix determines, by the loop's number."""
+        """Return by loop number the mappings that a prefix determines.
+
+        ``prefix`` has the index of the choice for each of the first variables. The loops of the
+        other variables are left out.
+        """
         return {
             loop: options[choice]
             for options, choice, found in zip(self.choices, prefix, self.variables, strict=False)
@@ -122,7 +126,7 @@ class DesignSpace:
 
 
 def default_design(space: DesignSpace) -> Prefix:
-    """Return the design that is used without a search.
+    """Return the design that is used without a search, as the index of a choice for each variable.
 
     Loops are distributed over vEUs where that is allowed; other loops use lanes.
     """

@@ -83,8 +83,9 @@ class BarrierModel(PlacementModel):
     def _add_window(self, tasks: list[int], veu: int, taken: list[cp.LinearExpr]) -> None:
         """Add a lower bound on the length of the program by the rTasks of a window on a vEU.
 
-        The length is at least the least head, plus the time of the window's rTasks on the vEU, plus
-        the least tail.
+        If the vEU runs any of these rTasks, the length is at least the sum of three times: the
+        least time at which an rTask of the window can begin with its barrier, the time of the
+        window's rTasks on the vEU, and the least tail of an rTask of the window.
 
         Args:
             tasks: the rTasks of the window.

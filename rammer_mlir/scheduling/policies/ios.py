@@ -123,9 +123,9 @@ class Ios:
         ]
 
     def _units(self, context: Context) -> tuple[Sources, list[list[int]]]:
-        """Return the producers of each operator, and the operators of each unit.
+        """Return the operators that each operator depends on, and the operators of each unit.
 
-        A unit is placed as a whole.
+        Operators are given by index. A unit is a set of operators that is placed as a whole.
         """
         operators = range(len(context.graph.operators))
         sources = [context.dependencies.producers(n) for n in operators]

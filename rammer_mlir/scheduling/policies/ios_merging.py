@@ -111,9 +111,10 @@ class MergeSearch:
 
 @dataclass(frozen=True)
 class _MergedTimes:
-    """The predicted times of stages, concurrent or merged.
+    """The predicted times of stages whose operators run concurrently or merged into one operator.
 
-    The operators of a stage run concurrently, or merged into a single operator if that is faster.
+    The time of a stage is the smaller of the two. ``_known`` has the result of ``seconds`` for the
+    sets of units (masks) asked for so far.
 
     Attributes:
         concurrent: the times of stages without merging.

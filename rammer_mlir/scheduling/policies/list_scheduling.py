@@ -93,8 +93,8 @@ class _Veus:
     def place(self, task: int) -> None:
         """Append an rTask, whose sources are all placed, to the vEU where it can start first.
 
-        If the rTask can start equally early on several vEUs, choose the vEU that becomes free
-        last. An rTask with a home is placed on its home.
+        If the rTask can start equally early on several vEUs, choose the vEU that would be idle for
+        the shortest time before. An rTask with a home is placed on its home.
         """
         sources = self._latest(task)
         others = np.array([self._veu[source] for source in sources], np.intp)
@@ -124,8 +124,8 @@ class _Veus:
     def _latest(self, task: int) -> list[int]:
         """Return for each vEU the last of its rTasks that rTask ``task`` reads from.
 
-        When these rTasks are complete, all rTasks that ``task`` reads from are complete. A vEU
-        without such an rTask is left out.
+        The rTasks of a vEU run in order, so ``task`` needs to wait only for the returned rTasks. A
+        vEU without an rTask that ``task`` reads from is left out.
         """
         latest: dict[int, int] = {}
         for source in self._table.sources[task]:

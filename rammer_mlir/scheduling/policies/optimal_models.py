@@ -208,10 +208,10 @@ class PlacementModel:
         self._model.add(late).only_enforce_if(apart)
 
     def _hint(self, where: Sequence[int]) -> None:
-        """Give the solver the vEU of each rTask in a known plan (``where``) as a hint.
+        """Give the solver the placement of a known plan as a hint.
 
-        The vEUs are renumbered, so that the hint satisfies the constraints on the order of vEUs
-        (``_add_symmetries``).
+        ``where`` has the vEU of each rTask in this plan. The vEUs are renumbered, so that the hint
+        satisfies the constraints on the order of vEUs (``_add_symmetries``).
         """
         veus = list(dict.fromkeys([*where, *range(self._device.num_veus)]))
         if self._counts:

@@ -73,7 +73,8 @@ def _least_times(used: Sequence[tuple[int, Group]]) -> Iterator[int]:
     h + p + t for a limit h on heads and a limit t on tails. There, p is the time of the rTasks of
     all groups whose least head is at least h and whose least tail is at least t.
 
-    ``used`` has a pair for each group: the count of its rTasks on the vEU, and the group.
+    ``used`` has a pair for each rOperator with rTasks on the vEU: their count, and the ``Group``
+    with the times of the rOperator's rTasks.
     """
     yield _one_after_the_other((h, g.duration) for n, g in used for h in g.heads[:n])
     yield _one_after_the_other((t, g.duration) for n, g in used for t in g.tails[:n])

@@ -43,7 +43,7 @@ class _Touch:
     reach: Int64Array
 
     def without(self, stretches: NDArray[np.bool_]) -> _Touch:
-        """Return a copy without the intervals for which ``stretches`` is true."""
+        """Return a copy without the intervals i for which ``stretches[i]`` is True."""
         left = ~stretches
         start, end, task = self.start[left], self.end[left], self.task[left]
         return _Touch(self.operator, self.writes, start, end, task, np.maximum.accumulate(end))
@@ -263,7 +263,10 @@ def _check_read(found: History, name: str, use: _Touch, written: Intervals) -> N
 
 
 def _union(*sets: Intervals) -> Intervals:
-    """Return the union of intervals as disjoint, ascending intervals."""
+    """Return the union of several sets of intervals as disjoint, ascending intervals.
+
+    The argument and the result are pairs of arrays: first elements, and exclusive ends.
+    """
     start = np.concatenate([start for start, _ in sets])
     end = np.concatenate([end for _, end in sets])
     order = np.argsort(start, kind="stable")

@@ -178,7 +178,7 @@ def clipped(graph: RandomGraph) -> None:
 
 
 def cast(graph: RandomGraph) -> None:
-    """Add Cast or CastLike to a type that can hold the numbers."""
+    """Add Cast or CastLike to a random type that can hold all numbers of the operand."""
     to = graph.random.choice(CASTS)
     x = graph.tensor(kinds="fiub", exact=not to.startswith("float"))
     wide = x.array.astype(np.float64)
@@ -194,7 +194,7 @@ def cast(graph: RandomGraph) -> None:
 
 
 def parametric(graph: RandomGraph) -> None:
-    """Add PRelu with a slope for each channel, or for all."""
+    """Add PRelu with a tensor of slopes, which broadcasts to the operand."""
     x = graph.tensor((1, 2, 3, 4))
     shape = [size if graph.random.random() < 0.5 else 1 for size in x.shape]
     graph.node("PRelu", [x, graph.weight(shape[graph.random.randrange(2) :], x.dtype)])

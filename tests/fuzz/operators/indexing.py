@@ -14,7 +14,10 @@ from tests.fuzz.operators.shaping import ANY, axis_of
 
 
 def indices(graph: RandomGraph, shape: tuple[int, ...], size: int) -> Value:
-    """Return random indices of a dimension of ``size`` elements, negative ones among them."""
+    """Return a value of the given shape with random indices, negative ones among them.
+
+    They index a dimension of ``size`` elements. The value is a constant or an input of the graph.
+    """
     kind = graph.random.choice(("int64", "int64", "int32"))
     if graph.random.random() < 0.5:
         return graph.input(shape, kind, f"i{size}")
@@ -39,9 +42,10 @@ def gathered_elements(graph: RandomGraph) -> None:
 
 
 def _places(graph: RandomGraph, x: Value, depth: int, batch: tuple[int, ...]) -> Value:
-    """Return a constant of random indices of the first ``depth`` dimensions of ``x``.
+    """Return a constant of random index tuples, as the indices of GatherND and ScatterND.
 
-    Its shape is [*batch, depth].
+    Its shape is [*batch, depth]: each tuple along the last axis has one index, possibly negative,
+    for each of the first ``depth`` dimensions of ``x``.
     """
     generator = np.random.default_rng(graph.random.randrange(1 << 30))
     columns = [generator.integers(-size, size, batch) for size in x.shape[:depth]]

@@ -22,7 +22,8 @@ def axes_as(graph: RandomGraph, x: Value, axes: Sequence[int], name: str, since:
             **attributes: Any) -> list[Value]:  # fmt: skip
     """Add the operator ``name`` on ``x`` with ``axes``; return the node's results.
 
-    The axes are an attribute before opset ``since``, and an input from that opset on.
+    The axes are an attribute before opset ``since``, and an input from that opset on. The node has
+    the given further attributes.
     """
     if graph.opset < since:
         return graph.node(name, [x], axes=list(axes), **attributes)

@@ -37,7 +37,10 @@ class Kernels:
             self._found.append({"path": path, "code": path.with_suffix(".cubin").read_bytes()})
 
     def find(self, image: int) -> dict[str, Any] | None:
-        """Return the kernel whose cubin is at the address ``image``, or None."""
+        """Return the kernel whose cubin is at the address ``image``, or None.
+
+        The dictionary has the kernel for the emulator and its behavior, such as "run" or "hang".
+        """
         header = ctypes.string_at(image, _HEADER)
         for each in self._found:
             code = each["code"]
@@ -56,7 +59,10 @@ class Kernels:
 
 
 def execute(each: dict[str, Any], blocks: int, threads: int, values: Any) -> None:
-    """Run a kernel on the emulator; ``values`` are the addresses of its buffers."""
+    """Run a kernel, as ``Kernels.find`` returns it, on the emulator.
+
+    ``values`` has the address of each buffer that is an argument of the kernel.
+    """
     import numpy as np
 
     from rammer_mlir.emulation.device.emulator import Grid, launch

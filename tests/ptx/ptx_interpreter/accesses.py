@@ -73,9 +73,13 @@ def _load(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _holder(instruction: Instruction, machine: Machine, name: str, dtype: np.dtype[Any]) -> Array:
-    """Return the array of register ``name``, viewed as the type that a load writes to the register.
+    """Return the array of the register ``name`` that a load of elements of type ``dtype`` writes.
 
-    A loaded element of type ``dtype`` is extended to the size of the register.
+    The view has the kind of the type and the size of the register, so that storing elements in it
+    extends them.
+
+    Raises:
+        PtxFault: if the register is smaller than an element, or larger than a float.
     """
     row = machine.registers.row(name)
     if row.itemsize < dtype.itemsize or (dtype.kind == "f" and row.itemsize > dtype.itemsize):

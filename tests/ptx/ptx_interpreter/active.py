@@ -8,12 +8,13 @@ from .arrays import Integers, Mask
 
 
 class Active:
-    """A set of threads of a block, as a mask and as indices.
+    """A set of threads of a block, in several forms.
 
     Attributes:
         mask: a bool for each thread of the block.
-        where: the mask as NumPy's ufuncs take it, or True for all threads.
-        lanes: an index into arrays over the block's threads; a slice for all threads.
+        where: the argument ``where`` for NumPy's ufuncs: the mask, or True for all threads.
+        lanes: the index that selects the set from arrays over the block's threads: the indices of
+            the threads, or a slice for all threads.
         threads: indices of the threads in the set.
     """
 

@@ -19,7 +19,11 @@ _PARAMETER = re.compile(r"\[([$\w]+)\]$")
 
 @dataclass
 class _Inlined:
-    """A kernel under construction, in which calls are replaced by the functions' bodies."""
+    """A kernel under construction, in which calls are replaced by the functions' bodies.
+
+    ``functions`` has the functions that may be called, by name, and ``calls`` counts the replaced
+    calls. The other attributes are those of the new ``Kernel``.
+    """
 
     functions: Mapping[str, Kernel]
     registers: dict[str, int] = field(default_factory=dict)

@@ -104,9 +104,9 @@ def _to_tf32(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _to_pair(instruction: Instruction, machine: Machine) -> Step:
-    """Return a function that executes ``cvt.rn.f16x2.f32 d, a, b``.
+    """Return a function that executes ``cvt.rn.f16x2.f32 d, a, b`` or the same with ``bf16x2``.
 
-    The result d has a in its high half and b in its low half.
+    The result d has a, rounded to 16 bits, in its high half, and b in its low half.
     """
     expect_only(instruction, "rn", "f16x2", "bf16x2")
     half = DTYPES[instruction.qualifiers[1][:-2]]
@@ -215,7 +215,7 @@ _COMBINE: dict[str, Any] = {
 def comparison(name: str, dtype: np.dtype[Any]) -> Callable[[Array, Array], Array]:
     """Return the function on arrays that computes a comparison of PTX, such as "lt" or "ltu".
 
-    A comparison with NaN is true only if its name ends in ``u``.
+    A comparison of floats with NaN is true only if its name is "nan" or ends in ``u``.
     """
     if name == "num":
         return lambda a, b: ~(np.isnan(a) | np.isnan(b))

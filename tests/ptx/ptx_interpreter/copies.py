@@ -48,10 +48,17 @@ class Copy:
 
 
 class LateFault(Exception):
-    """The error of a refused access of an asynchronous copy, raised when the copy arrives."""
+    """The error of an access of an asynchronous copy that a memory refuses.
+
+    It is raised when the copy arrives, or when it begins if the destination is wrong. It names the
+    copy's instruction, which may not be the one in execution.
+    """
 
     def __init__(self, copy: Copy, refused: Refused, addresses: Array, space: str) -> None:
-        """Store the copy, the refused access, and its addresses in ``space``."""
+        """Store the copies, the error of the memory, and the addresses of the accesses.
+
+        ``space`` is the state space of the addresses.
+        """
         super().__init__(refused.reason)
         self.copy, self.refused, self.addresses, self.space = copy, refused, addresses, space
 

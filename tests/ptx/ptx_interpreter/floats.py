@@ -30,7 +30,11 @@ def flushed(values: Array) -> Array:
 
 
 def _computed(compute: Callable[..., Array]) -> Decode:
-    """Return a decoder of an instruction whose result ``compute`` computes from its sources."""
+    """Return a decoder of an instruction whose result ``compute`` computes from its sources.
+
+    ``compute`` gets the sources as arrays of the instruction's type, and returns the results. With
+    ``.ftz``, subnormal sources and results are replaced by zeros.
+    """
 
     def decode(instruction: Instruction, machine: Machine) -> Step:
         expect_only(instruction, *_QUALIFIERS)

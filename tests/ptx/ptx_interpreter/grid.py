@@ -92,8 +92,16 @@ def _machine(
 ) -> Machine:
     """Return the initial state of a block: registers, memories and race detectors.
 
-    ``number`` is the index of the block, ``device`` the global memory, ``parameters`` the kernel's
-    arguments by name, and ``symbols`` the addresses of global variables.
+    Args:
+        kernel: the kernel that the block executes.
+        device: global memory.
+        device_races: race detector of global memory, for all blocks.
+        variables: shared variables, which get memory in the block.
+        number: index of the block.
+        blocks: number of blocks of the launch.
+        threads: number of threads of a block.
+        parameters: the kernel's arguments by name.
+        symbols: addresses of global variables by name.
     """
     size = sum(variable.num_bytes + 2048 for variable in variables) + 4096
     memory = Memory(_SHARED_BASE, size // 1024 * 1024 + 1024)

@@ -41,7 +41,10 @@ class Fragment:
     shape: tuple[int, int]
 
     def gather(self, elements: Array) -> Array:
-        """Return the matrices of all warps, given the lanes' elements [warps, 32, elements]."""
+        """Return the matrix of each warp, as an array [warps, rows, columns].
+
+        ``elements`` has the elements that the lanes hold, as an array [warps, 32, elements].
+        """
         matrix = np.zeros((len(elements), *self.shape), elements.dtype)
         matrix[:, self.rows, self.columns] = elements
         return matrix
@@ -98,7 +101,10 @@ _TF32_MASK = np.uint32(0xFFFFE000)
 
 
 def _by_warps(registers: list[Array], dtype: np.dtype[Any]) -> Array:
-    """Return the elements in ``registers``, each over all threads, as [warps, 32, elements]."""
+    """Return the matrix elements of all lanes, as an array [warps, 32, elements] of type ``dtype``.
+
+    ``registers`` are the instruction's registers of an operand, each an array over all threads.
+    """
     words = np.stack(registers, 1)
     return words.view(dtype).reshape(len(words) // WARP, WARP, -1)
 

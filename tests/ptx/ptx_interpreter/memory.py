@@ -48,7 +48,10 @@ class Memory:
         self._end = 0
 
     def place(self, name: str, num_bytes: int, state: int, alignment: int = 256) -> Buffer:
-        """Allocate and return a buffer of ``num_bytes`` bytes with the given initial state."""
+        """Allocate and return a buffer of ``num_bytes`` bytes, aligned to ``alignment`` bytes.
+
+        ``state`` is the initial state of its bytes, as in ``set_state``; ``name`` is for messages.
+        """
         begin = -(-(self._end + _GAP) // alignment) * alignment
         if begin + num_bytes + _GAP > self.capacity:
             raise PtxFault(f"expected at most {self.capacity} bytes, found more with '{name}'")
@@ -96,7 +99,8 @@ class Memory:
 class Words:
     """Checked loads and stores of a memory's words of one size, or of vectors of such words.
 
-    A row is the index of a word, or of a vector, in the memory.
+    Each thread accesses one word or vector. A row is the index of a word, or of a vector, in the
+    memory.
     """
 
     def __init__(self, memory: Memory, num_bytes: int, count: int = 1) -> None:

@@ -78,7 +78,7 @@ def _variable(statement: str) -> Variable | None:
 
 @dataclass
 class _Body:
-    """The body of a kernel under construction."""
+    """The body of a kernel under construction; its attributes are those of ``Kernel``."""
 
     registers: dict[str, int] = field(default_factory=dict)
     variables: list[Variable] = field(default_factory=list)
@@ -106,7 +106,10 @@ class _Body:
 
 
 def _kernel(text: str, entry: re.Match[str]) -> tuple[Kernel, int]:
-    """Parse the kernel whose header is ``entry``; return it, and the position after its body."""
+    """Parse the kernel of ``text`` whose header is ``entry``.
+
+    Return the kernel, and the position in the text after its body.
+    """
     body = _Body()
     end = entry.end()
     for line, label, statement, at in _statements(text, entry.end()):

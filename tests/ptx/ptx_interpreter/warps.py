@@ -15,16 +15,20 @@ _FULL = 0xFFFFFFFF
 
 
 def _check_mask(instruction: Instruction, text: str) -> None:
-    """Raise PtxFault if the mask of an exchange is not that of a whole warp."""
+    """Raise PtxFault if ``text``, the operand with the threads of an exchange, is not a whole warp.
+
+    A mask in a register is not checked.
+    """
     if not text.startswith("%") and int(text, 0) % (1 << 32) != _FULL:
         raise PtxFault(f"{instruction}: expected all threads of a warp, found mask {text}")
 
 
 def partners(mode: str, offset: Array, clamp: Array, lane: Array) -> tuple[Array, Array]:
-    """Return the lane that each lane reads in a shuffle, and whether it is in the lane's segment.
+    """Return the lane that each lane reads in a shuffle, and whether its partner is in its segment.
 
-    ``mode`` is "up", "down", "bfly" or "idx", ``offset`` the operand b. ``clamp`` is the operand c:
-    the lowest or highest lane in bits 0 to 4, the mask of the lanes' segment in bits 8 to 12.
+    A lane whose partner is outside of the segment reads itself. ``mode`` is "up", "down", "bfly" or
+    "idx", ``offset`` the operand b. ``clamp`` is the operand c: the lowest or highest lane in bits
+    0 to 4, the mask of the lanes' segment in bits 8 to 12.
     """
     limit, segment = clamp & 31, clamp >> 8 & 31
     highest = (lane & segment) | (limit & ~segment)

@@ -33,9 +33,10 @@ class Detector(nn.Module):
 
 
 def _settled(model: nn.Module) -> nn.Module:
-    """Return the detector ``model`` for inference, with batch norm statistics of random images.
+    """Return a wrapper of the detector ``model`` for inference, with a single image as input.
 
-    With these statistics, a detector with random weights finds boxes.
+    The statistics of its batch norms are those of random images: with these statistics, a detector
+    with random weights finds boxes.
     """
     use_operators()
     model.eval()

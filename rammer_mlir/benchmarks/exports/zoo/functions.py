@@ -49,12 +49,18 @@ class Layers(nn.Module):
 
 
 def frames(name: str, *layers: Any) -> Model:
-    """Return a model named ``f_NAME`` that applies ``layers`` to sequences [batch, length, 16]."""
+    """Return the export entry of a model that applies ``layers`` to sequences [batch, length, 16].
+
+    The model's name is ``f_`` followed by ``name``.
+    """
     return Model(f"f_{name}", lambda: Layers(*layers), FRAMES, CASES)
 
 
 def pictures(name: str, *layers: Any) -> Model:
-    """Return a model named ``f_NAME`` that applies ``layers`` to images [batch, 4, H, W]."""
+    """Return the export entry of a model that applies ``layers`` to images [batch, 4, H, W].
+
+    The model's name is ``f_`` followed by ``name``.
+    """
     return Model(f"f_{name}", lambda: Layers(*layers), PICTURES, SIZED_IMAGES)
 
 

@@ -13,9 +13,10 @@ from rammer_mlir.benchmarks.exports.zoo.table import Model
 
 
 def export(model: Model, exporter: str, path: Path) -> None:
-    """Export a model to the ONNX file ``path``, by tf2onnx unless ``exporter`` is ``keras``.
+    """Export a model to the ONNX file ``path``, with open dimensions for batch size and lengths.
 
-    The batch size and all lengths are open (dynamic) dimensions.
+    If ``exporter`` is ``keras``, Keras's ``Model.export`` writes the file, else tf2onnx, called
+    directly.
     """
     keras.utils.set_random_seed(0)
     made = model.make()

@@ -49,7 +49,10 @@ class Keywords(nn.Module):
         self.fixed = fixed
 
     def forward(self, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Run the model; return its outputs that are tensors, but only the first three of these."""
+        """Run the wrapped model on ``args``; return the first three of its tensor results.
+
+        Other results, such as None or a tuple, are left out.
+        """
         found = self.model(**dict(zip(self.names, args, strict=True)), **self.fixed)
         values = found.to_tuple() if hasattr(found, "to_tuple") else (found,)
         return tuple(value for value in values if isinstance(value, torch.Tensor))[:3]
@@ -99,13 +102,15 @@ def configured(kind: str, **changes: Any) -> Any:
 def wrapped(
     model: str, config: str, names: tuple[str, ...], fixed: dict[str, Any], **changes: Any
 ) -> Callable[[], nn.Module]:
-    """Return a function that makes a model of transformers with random weights, in ``Keywords``.
+    """Return a function that makes a model of transformers with random weights.
+
+    The model is wrapped in ``Keywords``, for calls with positional arguments.
 
     Args:
         model: name of the model's class in transformers.
         config: prefix of the configuration's class, such as Bert for ``BertConfig``.
-        names: keywords of the model for the positional arguments of the wrapper.
-        fixed: keyword arguments of each call.
+        names: the model's keyword for each positional argument of the wrapper, in order.
+        fixed: keyword arguments that each call passes to the model in addition.
         changes: values of configuration fields, by name.
     """
 

@@ -200,8 +200,8 @@ Places = Sequence[tuple[Mapping[str, DeviceArray], Mapping[str, DeviceArray]]]
 def _graph_of_many(executable: GpuExecutable, places: Places) -> tuple[Callable[[], None], int]:
     """Capture a CUDA graph of many runs; return its launch function and its number of runs.
 
-    The runs cycle through the inputs and outputs in ``places``. There are so many runs that the
-    cost of launching the graph is negligible.
+    ``places`` has the inputs and outputs, in device memory, of several runs; the graph repeats
+    these runs in turn. There are so many runs that the cost of launching the graph is negligible.
     """
     driver, stream = executable.program.driver, executable.program.stream
     once = _graph_of(executable, places)
@@ -214,7 +214,7 @@ def _graph_of_many(executable: GpuExecutable, places: Places) -> tuple[Callable[
 def _graph_of(executable: GpuExecutable, places: Places) -> Callable[[], None]:
     """Capture a CUDA graph of several runs of a program; return a function that launches the graph.
 
-    ``places`` has the inputs and outputs in device memory of each run.
+    ``places`` has, for each run, its inputs and outputs in device memory, by name.
     """
     driver, stream = executable.program.driver, executable.program.stream
     driver.synchronize(stream)

@@ -147,9 +147,10 @@ def _write(folder: Path, target: str, subjects: Sequence[Subject], jobs: int) ->
 
 
 def _all(tasks: Sequence[_Task], jobs: int) -> list[Packed]:
-    """Compile and write all models in ``jobs`` processes; return them in the order of ``tasks``.
+    """Compile and write the models of all tasks in ``jobs`` processes; return what each task wrote.
 
-    The longest compilations begin first.
+    A task is a model, the kit's folder and the target. The longest compilations begin first; the
+    results are in the order of ``tasks``.
     """
     if jobs == 1:
         return [pack_subject(task) for task in tasks]
@@ -173,7 +174,11 @@ def _effort(subject: Subject) -> float:
 
 
 def pack_subject(task: _Task) -> Packed:
-    """Write the files of a model: arrays, programs, and graph for PyTorch; return the model."""
+    """Write the files of a task's model: its arrays, its programs, and its graph for PyTorch.
+
+    Return the references to the arrays, and the numbers of each program. A task is a model, the
+    kit's folder and the target.
+    """
     begin = time.perf_counter()
     store = store_of(task.folder)
     source = task.subject.source
@@ -250,11 +255,12 @@ def options_of(target: str, subject: Subject, way: Way) -> CheckedOptions:
 def _compile_all(
     task: _Task, imported: ImportedModel, seeds: Mapping[bytes, Reference], store: Store
 ) -> dict[str, ProgramFacts]:
-    """Compile a model with each set of options in its ``ways``, and write the programs.
+    """Compile a task's model with each set of options in ``ways``, and write the programs.
 
-    Return the numbers of each program by program name. Equal code is generated once. ``seeds`` has
-    the weights that are computed from seeds: it maps the bytes of a weight to the weight's
-    reference. Other weights are written to ``store``.
+    Return, by program name, the numbers of a program that are known without a GPU. Equal code is
+    generated once. ``imported`` is the model. ``seeds`` has the weights that are computed from
+    seeds: it maps the bytes of a weight to the weight's reference. Other weights are written to
+    ``store``.
     """
     known = KnownCode[GpuCode]()
     found: dict[str, ProgramFacts] = {}

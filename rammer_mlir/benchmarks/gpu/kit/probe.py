@@ -100,9 +100,10 @@ class Probe:
     def _launch(
         self, entry: str, blocks: int, arguments: list[int], *, cooperative: bool = False
     ) -> Callable[[], None]:
-        """Return a function that launches kernel ``entry``; every argument has 64 bits.
+        """Return a function that launches kernel ``entry`` of the cubin on ``blocks`` blocks.
 
-        All blocks of a ``cooperative`` launch are resident at the same time.
+        The kernel's arguments are ``arguments``, each a 64-bit integer or address. All blocks of a
+        ``cooperative`` launch are resident at the same time.
         """
         kernel = self._driver.load(self._code, "cubin", entry)
         given = [Argument(value, 8, entry, "kept") for value in arguments]

@@ -149,9 +149,10 @@ def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
 
 
 def _in_process(request: Request, case: Case, folder: Path, limit: float) -> dict[str, Any]:
-    """Run a case in a separate process group, and return the result without the case's name.
+    """Run a case in a separate group of processes, and return the result without the case's name.
 
-    The group is killed after ``limit`` seconds. The process writes its files to ``folder``.
+    The group is killed after ``limit`` seconds; the result then says that the case hung. The files
+    with the result and the printed text of the process are written to ``folder``.
     """
     answer, said = folder / "result.json", folder / "output.txt"
     command = _command(request, case, answer)

@@ -30,7 +30,11 @@ Short integer constants are shapes.
 
 @dataclass(frozen=True)
 class Node:
-    """An ONNX operator; omitted operands and results have empty names."""
+    """An ONNX node: its operator, the names of its operands and results, and its attributes.
+
+    The name of an omitted operand or result is empty. ``attributes`` has, by name, the values of
+    ONNX's attributes as numbers, texts, or lists of these.
+    """
 
     op: str
     inputs: list[str]
@@ -67,9 +71,10 @@ class Graph:
 
 
 def describe_graph(model: Any, put: Callable[[str, Array], Reference]) -> Graph:
-    """Return the graph of an ``onnx.ModelProto``.
+    """Return a description of the graph of ``model``, an ``onnx.ModelProto``.
 
-    ``put`` is called with the name and the array of each constant, and returns its reference.
+    ``put`` is called with the name and the array of each constant, and returns the reference that
+    the description has instead of the array. Short integer constants are not passed to ``put``.
 
     Raises:
         UnsupportedError: if this module does not implement an operator.

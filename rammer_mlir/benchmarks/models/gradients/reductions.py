@@ -33,9 +33,10 @@ def _axes(g: ExtendedGraph, node: Node) -> list[int]:
 
 
 def _kept(g: ExtendedGraph, node: Node, value: Value) -> Value:
-    """Reshape ``value`` so that it has the axes that ``node`` reduces, with size 1.
+    """Return ``value``, reshaped to have also the axes that ``node`` reduces, with size 1.
 
-    ``value`` is the result of the reduction ``node``, or that result's gradient.
+    ``value`` is the result of the reduction ``node``, or that result's gradient. It is returned
+    unchanged if it has these axes already.
     """
     shape = node.operand(0).shape
     axes = set(_axes(g, node))
@@ -44,7 +45,10 @@ def _kept(g: ExtendedGraph, node: Node, value: Value) -> Value:
 
 
 def _broadcastable(g: ExtendedGraph, node: Node, dys: Gradients) -> Value:
-    """Return the gradient of a reduction's result, with size 1 for each reduced axis."""
+    """Return the only element of ``dys``: the gradient of the result of the reduction ``node``.
+
+    It has size 1 for each reduced axis, so that it can be broadcast to the shape of the input.
+    """
     (dy,) = dys
     assert dy is not None
     return _kept(g, node, dy)

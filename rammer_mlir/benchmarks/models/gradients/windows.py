@@ -87,17 +87,17 @@ def conv(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def _spread(
     g: ExtendedGraph, dy: Value, weight: Value, window: _Window, shape: Sequence[int], group: int
 ) -> Value:
-    """Return the gradient of a convolution's input of the shape ``shape``.
+    """Return the gradient of a convolution's input, which has the shape ``shape``.
 
     The gradient is the transposed convolution of ``dy``, the gradient of the convolution's result,
-    with the filters ``weight`` in ``group`` groups. ConvTranspose's ``pads`` remove the input's
-    padding.
+    with the filters ``weight`` in ``group`` groups. ConvTranspose's ``pads`` remove the elements
+    that belong to the input's padding.
 
-    If no window covers the last k elements of the padded input, the result of the transposed
-    convolution has k fewer elements. Then ``pads`` are smaller by k at the end of that dimension.
-    If the padding at the end has fewer than k elements, zeros are appended for the elements of the
-    input that no window covers. (ConvTranspose's ``output_padding`` cannot append them: it must be
-    less than a stride.)
+    If no window covers the last k elements of the padded input along a dimension, the transposed
+    convolution gives k fewer elements there. Then ``pads`` are smaller by k at the end of that
+    dimension. If the padding at the end has fewer than k elements, zeros are appended for the
+    elements of the input that no window covers. (ConvTranspose's ``output_padding`` cannot append
+    them: it must be less than a stride.)
     """
     uncovered = window.uncovered(shape[2:], dy.shape[2:])
     rank = len(uncovered)

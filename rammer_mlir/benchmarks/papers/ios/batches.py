@@ -63,9 +63,10 @@ class Devices:
 
 
 def setting(name: str, device: str, batch: int, scale: Scale = "full") -> Setting:
-    """Return the task graph of the benchmark model ``name``, and the device that it is made for.
+    """Return the task graph of a benchmark model and the device, as a pair.
 
-    ``device`` is the name of the device; ``batch`` is the batch size.
+    ``name`` is the model's name, ``device`` the device's name, ``batch`` the batch size. The graph
+    is made for the device.
     """
     return model_graph(name, device, batch, scale), find_device(device).device()
 
@@ -109,10 +110,11 @@ def measure_batches(request: Batches) -> Record:
 
         - "batches": the batch sizes.
         - "sequential": the seconds at each batch size, with a stage per operator.
-        - "ios": the seconds at each batch size, with the stages found for it.
-        - "specialized": the batch sizes that are also in ``SPECIALIZED``.
-        - "cross": the matrix of ``cross`` for the specialized batch sizes.
-        - "stages": for each specialized batch size, the operators' names in each stage.
+        - "ios": the seconds at each batch size, with the stages that IOS finds for this size.
+        - "specialized": those of the batch sizes that are in ``SPECIALIZED``; the following keys
+          are for these only.
+        - "cross": the matrix of ``cross``, the seconds at each size with the stages found for each.
+        - "stages": for each size, the operators' names in each of the stages found for it.
     """
     settings = [setting(MODEL, request.device, n, request.scale) for n in request.batches]
     made = made_for(settings)

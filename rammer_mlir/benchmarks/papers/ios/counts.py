@@ -32,10 +32,15 @@ class Convolutions:
 
 
 def measure_block(block: Block) -> Record:
-    """Count a block's operators, and the transitions and schedules of IOS's search.
+    """Count a block's operators, and the transitions and schedules of IOS's search in the block.
 
-    The record also has "width", the largest number of operators that are independent of each other,
-    and "bound", IOS's upper bound of the number of transitions.
+    Returns:
+        A record with these keys:
+
+        - "operators": the number of operators.
+        - "width": the largest number of operators that are independent of each other.
+        - "bound": IOS's upper bound of the number of transitions.
+        - "transitions", "schedules": the numbers of transitions and of possible schedules.
     """
     sources: list[list[int]] = [[] for _ in range(block.operators)]
     for producer, reader in block.edges:

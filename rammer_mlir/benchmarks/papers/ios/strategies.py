@@ -99,8 +99,9 @@ def measure(network: Network) -> Record:
 
         - "ms": the milliseconds, keyed by the name of the schedule. A schedule with several bounds
           on the growth of the arithmetic (``growths``) has the least time of all bounds.
-        - "search": counts of IOS's search, such as transitions, and the number of stages found.
-        - "search seconds": processor seconds of the search.
+        - "search": counts of IOS's search without merged operators, such as "transitions", and
+          "stages", the number of stages found.
+        - "search seconds": processor seconds of this search.
     """
     model = build(network.model, 1, network.scale)
     device = find_device(network.device).device()

@@ -115,10 +115,11 @@ def compare(seeds: Iterable[int], device: Device) -> Found:
 
 
 def measure(modules: Modules) -> Record:
-    """Return a record with the fields of ``Found`` for a range of modules.
+    """Compare the kinds of barriers on the modules of a range of seeds; return a record.
 
-    The record also has "example": the operators of the module for which barriers between tiles gain
-    most over barriers between waves.
+    The keys of the record are the fields of ``Found``, and "example". The example is the module for
+    which barriers between tiles gain most over barriers between waves: its seed and its operators,
+    as ``_operators`` describes them.
     """
     device = find_device(modules.device).device()
     seeds = range(modules.first, modules.end)

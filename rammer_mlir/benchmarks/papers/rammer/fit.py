@@ -136,9 +136,10 @@ def descend(
 
 
 def with_figures(start: DeviceDescription, figures: Mapping[str, float]) -> DeviceDescription:
-    """Return a copy of ``start`` in which ``figures`` replace the fields of the same names.
+    """Return a copy of ``start`` in which ``figures``, the fitted numbers, replace fields.
 
-    The cost of a barrier is set to the cost of a queued launch.
+    The keys of ``figures`` are the names of the fields: those in ``NUMBERS``. The cost of a
+    barrier, which is not among them, is set to the cost of a queued launch.
     """
     barrier = figures["queued_launch_seconds"]
     return replace(start, barrier_seconds=barrier, **figures)  # pyright: ignore[reportArgumentType]

@@ -151,9 +151,11 @@ def compare(graph: TaskGraph, device: Device) -> Record:
         - "fast": fields of ``Run`` for Rammer with the fastest rKernels.
         - "select": fields of ``Run`` for Rammer with the rKernels that Algorithm 1 selects.
         - "changed": fraction of the operators for which the two sets differ.
-        - "operators", "rtasks", "gflops": counts of the graph with the fastest rKernels; "gflops"
-          is in billions of scalar operations.
-        - "fills": number and milliseconds of RammerBase's launches of operators without arithmetic.
+        - "operators": number of rOperators.
+        - "rtasks": number of rTasks with the fastest rKernels.
+        - "gflops": scalar operations of these rTasks, in billions.
+        - "fills": RammerBase's launches of operators without arithmetic: "launches", their
+          number, and "ms", their milliseconds.
     """
     fast = [fastest(operator, device) for operator in graph.operators]
     selected = RAMMER.schedule(graph, device)

@@ -124,9 +124,10 @@ def figure_11(records: Records) -> str:
 def _errors(records: Records) -> str:
     """Return a Markdown table of the relative errors of predicted times, with a row per model.
 
-    An error is the predicted time divided by the published time, minus 1. The column "half" says
-    whether the device description was fitted to the model ("fitted"), or only validated with it
-    ("checked").
+    An error is the predicted time divided by the published time, minus 1. There are errors for
+    RammerBase in kernels alone, for RammerBase, for Rammer, and for RammerBase without launches of
+    operators that have no arithmetic. The column "half" says whether the device description was
+    fitted to the model ("fitted"), or only validated with it ("checked").
     """
     rows = [["model", "half", "base: kernels", "base", "Rammer", "launches of fills",
              "base without them"]]  # fmt: skip
@@ -244,7 +245,10 @@ def figure_14(records: Records) -> str:
 
 
 def _of_all(run: Record) -> float:
-    """Return the fraction of the vEUs' time, including launches, that is spent in rTasks."""
+    """Return the fraction of the vEUs' time, including launches, that is spent in rTasks.
+
+    ``run`` has the fields of ``gpu_runs.Run``.
+    """
     return run["utilization"] * (run["ms"] - run["overhead_ms"]) / run["ms"]
 
 

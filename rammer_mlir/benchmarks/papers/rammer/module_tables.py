@@ -19,9 +19,10 @@ _MISSING = "-"
 
 
 def _modules(records: Records) -> dict[str, Any]:
-    """Return a record of all modules, joined from the records of ``barriers.measure``.
+    """Return a single record of all modules, joined from the records of ``barriers.measure``.
 
-    "example" is the module for which barriers between tiles gain most over barriers between waves.
+    Its keys are those of these records. Lists are concatenated; of the values of "example", the one
+    whose module gains most by barriers between tiles is taken.
     """
     parts = [records.of(barriers.STUDY.name, case.key) for case in barriers.STUDY.cases]
     joined: dict[str, Any] = {

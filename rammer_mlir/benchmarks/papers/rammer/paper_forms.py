@@ -4,7 +4,8 @@ Several graphs fit the names and sizes of RAMMER's Table 1. The graphs here are 
 artifact (microsoft/nnfusion, branch osdi20_artifact, folder ``artifacts/models``) that differ from
 ``benchmarks.models``:
 
-- A grouped convolution of ResNeXt is one convolution for each group.
+- A grouped convolution of ResNeXt is one convolution for each group. The 1x1 convolution before it
+  has the stride of the stage.
 - LSTM-TC has separate matrix products for each gate.
 - The cells of Seq2Seq and DeepSpeech2 multiply input and state by weights in a single product.
 - The groups of ResNeXt-29 keep 64 channels in all stages.
@@ -238,9 +239,10 @@ def resnext101(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _branches(g: GraphBuilder, x: Value, groups: int, width: int, stride: int) -> Value:
-    """Add the 1x1 and 3x3 convolutions of a bottleneck, separately for each group.
+    """Add, for each of ``groups`` groups, a 1x1 and a 3x3 convolution of ``width`` channels.
 
-    Return the concatenated results of all groups.
+    Return the concatenated results of all groups. Every 1x1 convolution reads all of ``x``, with
+    the stride ``stride``.
     """
     found: list[Value] = []
     for _ in range(groups):

@@ -13,7 +13,7 @@ _SIXTH = 0.16666667163372
 
 
 def approximate_exp(x: ir.Value) -> ir.OpView:
-    """Emit an exponential that may be 0 where its exact value is subnormal."""
+    """Emit an approximate exponential of ``x``: the result may be 0 where exp(x) is subnormal."""
     return math.ExpOp(x, fastmath=arith.FastMathFlags.afn)
 
 

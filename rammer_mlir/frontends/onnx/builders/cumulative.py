@@ -116,10 +116,11 @@ def _blocked(x: Tensor, axis: int, combine: Combine, neutral: float, backward: b
 
 
 def _block_size(length: int) -> int:
-    """Return the length of a block for the scan of an axis.
+    """Return the number of elements of a block, for the scan of an axis of ``length`` elements.
 
-    A short axis is one block. The blocks of a longer axis have a size that divides its length, if
-    there is one, so that no block is padded.
+    An axis of at most ``_MOST_IN_BLOCK`` elements is one block. The blocks of a longer axis have
+    the largest suitable size that divides ``length``, so that no block is padded. If there is none,
+    they have half of ``_MOST_IN_BLOCK`` elements, and one block is padded.
     """
     if length <= _MOST_IN_BLOCK:
         return length

@@ -44,7 +44,10 @@ def determinant(node: Node) -> Tensor:
 
 
 def _eliminate(rows: list[list[Scalar]]) -> Scalar:
-    """Emit the determinant of the matrix ``rows``, by elimination with partial pivoting."""
+    """Emit the determinant of a square matrix, by elimination with partial pivoting; return it.
+
+    ``rows[i][j]`` is the element in row i and column j. The elimination changes ``rows``.
+    """
     size = len(rows)
     result: Scalar | None = None
     for column in range(size):

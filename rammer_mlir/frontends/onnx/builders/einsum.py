@@ -22,7 +22,10 @@ from rammer_mlir.passes.ir.scalar import DType, Scalar
 
 @dataclass(frozen=True)
 class _Term:
-    """An operand of an einsum, with a label for each of its dimensions."""
+    """An operand of an einsum, with a label for each of its dimensions.
+
+    A label is the dimension's letter in the equation, or a digit for a dimension of the ellipsis.
+    """
 
     tensor: Tensor
     labels: tuple[str, ...]

@@ -39,7 +39,7 @@ def sum_along(source: Tensor, axes: Sequence[int], dtype: DType | None = None) -
 def max_along(source: Tensor, axes: Sequence[int]) -> Reduced:
     """Emit the maximum of a tensor along ``axes``.
 
-    If any of the reduced elements is NaN, the result may be any value.
+    NaN is not propagated: if any of the reduced elements is NaN, the result is unspecified.
     """
     return reduce(lambda x, top: top.maximum_of_numbers(x), source, axes, lowest(source.dtype))
 

@@ -80,7 +80,11 @@ class _Pool:
         return [0, 1, *(self.position(i) for i in range(self.rank))]
 
     def position(self, axis: int) -> Expr:
-        """Return the index expression of spatial dimension ``axis`` of the padded data."""
+        """Return the index of a window's tap along spatial dimension ``axis`` of the padded data.
+
+        The index is an expression in the loops of ``domain`` over windows and taps of this
+        dimension.
+        """
         step, inner = self.window.strides[axis], loop(2 + self.rank + axis)
         return loop(2 + axis) * step + inner * self.window.dilations[axis]
 
@@ -218,7 +222,10 @@ def _counts(pool: _Pool, axis: int, border: bool) -> list[int]:
 
 
 def _power_norm(order: int) -> Reduction:
-    """Return the reduction that computes the p-norm of order ``order``."""
+    """Return the reduction that computes the p-norm ``sum(abs(x) ** p) ** (1 / p)``.
+
+    ``order`` is p.
+    """
     if order in (1, 2):
         return REDUCTIONS[f"L{order}"]
     return Reduction(

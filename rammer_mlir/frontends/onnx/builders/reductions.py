@@ -39,7 +39,8 @@ class Reduction:
 
     ``contribution`` maps each element, ``combine`` combines the mapped element with the
     accumulator, ``initial`` returns the accumulator's initial value, and ``finish`` maps the final
-    accumulator and the number of elements to the result.
+    accumulator and the number of elements to the result. ``exact`` tells whether the result is one
+    of the elements, as for the maximum.
     """
 
     combine: Callable[[Scalar, Scalar], Scalar]
@@ -213,7 +214,7 @@ def is_extremum(x: Scalar, best: Scalar) -> Scalar:
 
 
 def _count_up(length: int) -> Tensor:
-    """Emit the integers from 0 to ``length - 1``."""
+    """Emit an int64 vector of the integers from 0 to ``length - 1``."""
     return indexed([length], INT64, lambda indices: indices[0])
 
 

@@ -248,10 +248,10 @@ def _weighted(node: Node, mode: str, axis: _Axis, places: Floats) -> _Taps:
 
 
 def _repeats(axis: _Axis, indices: Integers) -> int:
-    """Return how often ``indices`` repeats each index of an axis; 0 if it is no such sequence.
+    """Return how often ``indices`` has each index of an axis, if it repeats all of them equally.
 
-    For example, the result is 2 for indices [0, 0, 1, 1] of an axis of extent 2. All input indices
-    are repeated equally often, in order.
+    For example, the result is 2 for indices [0, 0, 1, 1] and an axis of extent 2. The result is 0
+    if ``indices`` is not of this form: all indices of the axis, in order, each equally often.
     """
     count = axis.after // max(axis.before, 1)
     is_repeated = np.array_equal(indices, np.repeat(np.arange(axis.before), count))
@@ -326,9 +326,10 @@ def _rounded(x: Tensor, dtype: DType) -> Tensor:
 
 
 def _extrapolate(x: Tensor, outside: Sequence[tuple[int, NDArray[np.bool_]]], node: Node) -> Tensor:
-    """Emit ``x`` with ``extrapolation_value`` wherever a mask of ``outside`` is true.
+    """Emit ``x`` with ``extrapolation_value``, an attribute of ``node``, outside of the input.
 
-    ``outside`` has pairs of an axis and a mask, which has a boolean for each position of the axis.
+    ``outside`` has pairs of an axis and a mask. The mask has a boolean for each position of ``x``
+    along the axis: whether the input coordinate of this position is outside of the input.
     """
     masks = [(number, mask) for number, mask in outside if mask.any()]
     if not masks:

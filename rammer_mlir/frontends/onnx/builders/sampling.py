@@ -53,7 +53,7 @@ class _Axis:
 
     Attributes:
         size: extent of the axis in elements.
-        padding: GridSample's ``padding_mode``.
+        padding: GridSample's ``padding_mode``: ``zeros``, ``border`` or ``reflection``.
         corners: GridSample's ``align_corners``: whether the normalized coordinates -1 and 1 are the
             centers of the first and last element, instead of the outer edges of these elements.
     """

@@ -67,12 +67,16 @@ _REDUCTIONS: dict[str, tuple[Combine, Callable[[DType], float]]] = {
 class _Scatter:
     """A scatter of updates into data, in terms that fit both ScatterElements and ScatterND.
 
+    An update of ScatterElements targets an element of the data. An update of ScatterND targets a
+    slice: the data at one index tuple of its first dimensions.
+
     Attributes:
         x: the data.
-        updates: for ScatterND, a tensor ``[count, *rest]`` of slices of the data's last dimensions;
-            for ScatterElements, a tensor in the shape of the indices.
-        searched: for ScatterND, the extents of the indexed dimensions of the data; for
-            ScatterElements, the shape of the indices with the data's extent along the axis.
+        updates: for ScatterND, a tensor ``[count, *rest]`` with a slice for each update; for
+            ScatterElements, a tensor in the shape of the indices.
+        searched: shape of an array with an entry for each possible target. For ScatterND, these are
+            the extents of the indexed dimensions of the data; for ScatterElements, this is the
+            shape of the indices with the data's extent along the axis.
         count: count of updates that may target the same element.
         hits: emits, in the body of a loop nest, whether an update targets an element. The innermost
             loop is the update's index, below ``count``. The outer loops are the element's indices:

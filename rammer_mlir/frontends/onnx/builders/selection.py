@@ -120,9 +120,10 @@ def largest_positions(keys: Tensor, bits: int, count: int) -> Tensor:
     selected_up_to = scan(selected, position, lambda x, y: x + y, 0)
 
     def find(place: list[Scalar]) -> Scalar:
-        """Emit a binary search for the position of a selected key in its row.
+        """Emit the position of a selected key in its row, found by a binary search.
 
-        ``place`` has the row, and the key's index among the selected keys of the row.
+        The search reads how many keys are selected up to each position. ``place`` has the indices
+        of the row, then the key's index among the selected keys of the row.
         """
         *row, number = place
         passed = literal(0, INT64)

@@ -23,7 +23,12 @@ Access = tuple[Tensor, Sequence[Expr]]
 
 @dataclass(frozen=True)
 class Sunk:
-    """An elementwise operation moved before a reshape: its operands, and its result's shape."""
+    """An elementwise operation moved before a reshape.
+
+    Attributes:
+        operands: the moved operation's operands: tensors with their index expressions in its loops.
+        shape: shape of the moved operation's result, before the reshape.
+    """
 
     operands: list[Access]
     shape: tuple[int, ...]
@@ -52,7 +57,12 @@ def sink(operands: Sequence[Access], shape: Sequence[int]) -> Sunk | None:
 
 @dataclass(frozen=True)
 class SunkReduction:
-    """A reduction moved before a reshape: its operand, and the operand's axes to reduce."""
+    """A reduction moved before a reshape.
+
+    Attributes:
+        source: the moved reduction's operand, which was the operand of the reshape.
+        axes: the dimensions of ``source`` to reduce.
+    """
 
     source: Tensor
     axes: list[int]

@@ -49,20 +49,20 @@ def col2im(node: Node) -> Tensor:
 
 
 def _window_of_element(window: Window, axis: int, count: int, rank: int) -> tuple[Scalar, Scalar]:
-    """Emit the index of the window whose current tap reads the current image element.
+    """Emit, along one axis, the index of the window whose current tap reads the current element.
 
-    The index is that along one axis. The current element and tap are given by the indices of the
-    loop nest: the loops from 2 on are the element's spatial position, followed by loops for the
-    tap's position in the window.
-
-    Returns the index, and a boolean that is false if no such window exists. The index is always
-    valid.
+    The loop nest gives the current image element and the current tap: the loops from 2 on are the
+    element's spatial indices, followed by loops for the tap's indices in the window.
 
     Args:
         window: the sliding window.
         axis: index of the spatial dimension.
-        count: count of windows along the dimension; the result is at most ``count - 1``.
+        count: count of windows along the dimension.
         rank: count of spatial dimensions.
+
+    Returns:
+        An index from 0 to ``count - 1``, and a boolean: whether the tap of the window at this index
+            reads the element. If the boolean is false, no window's tap does.
     """
     tap = here(2 + rank + axis) * window.dilations[axis]
     offset = here(2 + axis) + window.low[axis] - tap

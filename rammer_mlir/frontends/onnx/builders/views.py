@@ -127,7 +127,10 @@ def concat(sources: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def pad(source: Tensor, low: Sequence[int], high: Sequence[int], value: float) -> Tensor:
-    """Emit ``source`` padded with ``value``, ``low`` before and ``high`` after each dimension."""
+    """Emit ``source`` with additional elements that equal ``value`` around it.
+
+    ``low`` and ``high`` are the counts of elements to add before and after each dimension.
+    """
     if not any(low) and not any(high):
         return source
     shape = [a + size + b for a, size, b in zip(low, source.shape, high, strict=True)]

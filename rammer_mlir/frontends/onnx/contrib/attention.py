@@ -26,7 +26,7 @@ def _self_attention(call: Call) -> None:
 
 
 def _quantized_attention(call: Call) -> None:
-    """Emit QAttention: project the input with integers, and compute attention with floats."""
+    """Emit QAttention: the projection of the input multiplies integers, all else is in f32."""
     zeros = [call.find(6), call.find(7)]
     inputs = [call.find(0), call.find(1), *(zeros if zeros[1] else filter(None, zeros))]
     product = call.cast(call.op("MatMulInteger", *inputs), onnx.TensorProto.FLOAT)
@@ -81,7 +81,11 @@ def _attended(call: Call, query: str, key: str, value: str, masks: Sequence[str]
 
 
 def _multi_head(call: Call) -> None:
-    """Emit MultiHeadAttention on queries, keys and values that are separate or packed inputs."""
+    """Emit MultiHeadAttention.
+
+    Queries, keys and values are separate inputs, or keys and values are packed in input ``key``, or
+    all three in input ``query``.
+    """
     query, key, value = _heads_of(call, call.required("num_heads"))
     given = [bool(call.find(number)) for number in (6, 7)]
     call.expect(given[0] == given[1], "both past_key and past_value", "one of them")
@@ -114,9 +118,10 @@ def _heads_of(call: Call, heads: int) -> tuple[str, str, str]:
 
 
 def _unpacked(call: Call, packed: str, count: int) -> list[str]:
-    """Emit ``count`` parts [batch, heads, sequence, size] of a packed value; return their names.
+    """Emit the ``count`` values that are packed in a single value; return their names.
 
-    ``packed`` is a value [batch, sequence, heads, count, size].
+    ``packed`` is the name of a value [batch, sequence, heads, count, size]. Each emitted value is
+    [batch, heads, sequence, size].
     """
     shape = call.shape_of(packed)
     call.expect(

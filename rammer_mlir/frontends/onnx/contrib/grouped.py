@@ -51,14 +51,18 @@ class _Past:
         return _Past(slots[0], new, call.op("Add", last, offset))
 
     def positions(self, call: Call) -> str:
-        """Emit the positions of the new tokens in their sequences: [batch, new]."""
+        """Emit the positions of the new tokens in their sequences; return the name of the value.
+
+        The value is int64 [batch, new].
+        """
         return call.op("Add", self.valid, call.write.integers(*range(self.new)))
 
     def visible(self, call: Call, window: int) -> str:
-        """Emit the mask of keys that new tokens attend to: [batch, 1, 1, new, slots + new].
+        """Emit the mask of the keys that each new token attends to; return the mask's name.
 
-        The keys are the cache's slots, followed by the new tokens. ``window`` is the count of
-        positions that a token attends to; -1 for no limit.
+        The mask is a boolean [batch, 1, 1, new, slots + new]. The keys are the cache's slots,
+        followed by the new tokens. ``window`` is the count of positions that a token attends to; -1
+        for no limit.
         """
         slots = np.arange(self.slots + self.new)
         is_past = call.write.constant(slots < self.slots)
@@ -80,8 +84,9 @@ class _Past:
     def present(self, call: Call, joint: str) -> str:
         """Emit ``joint`` with the new keys or values moved to directly after the used slots.
 
-        ``joint`` has all slots of the cache, used and unused, followed by the new keys or values.
-        The next run expects the returned value as its cache.
+        ``joint`` is the name of a value with all slots of the cache, used and unused, followed by
+        the new keys or values, along dimension 2. Returns the name of the result, which has the
+        same shape; the next run expects it as its cache.
         """
         places = np.arange(self.slots + self.new)
         behind = call.op("Sub", call.write.constant(places + self.slots), self.valid)

@@ -112,10 +112,11 @@ def key_mask(call: Call, number: int, key: str, filler: float) -> str:
 
 
 def _within(call: Call, bounds: str, batch: int, length: int) -> str:
-    """Emit whether each key is in the range of valid keys of its sequence: [batch, 1, 1, length].
+    """Emit a boolean [batch, 1, 1, length]: whether a key is in its sequence's range of valid keys.
 
-    ``bounds`` has the end of this range for each of ``batch`` sequences, optionally followed by the
-    starts. Without starts, all ranges start at 0. ``length`` is the count of keys.
+    Returns the name of the value. ``bounds`` is the name of an integer vector with the end of this
+    range for each of ``batch`` sequences, optionally followed by the starts. Without starts, all
+    ranges start at 0. ``length`` is the count of keys.
     """
     places = call.write.constant(np.arange(length, dtype=call.dtype(_number_of(call, bounds))))
     ends = call.reshape(call.write.part(bounds, 0, batch), batch, 1, 1, 1)

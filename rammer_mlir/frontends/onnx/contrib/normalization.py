@@ -17,10 +17,11 @@ _SKIP_RESULTS = "output mean! inv_std_var! input_skip_bias_sum"
 def layer_normalized(
     call: Call, x: str, scale: str, bias: str, epsilon: float = 1e-12, axis: int = -1
 ) -> str:
-    """Emit a layer normalization of ``x`` over the dimensions from ``axis`` on, in any opset.
+    """Emit a layer normalization of ``x`` over the dimensions from ``axis`` on.
 
-    ``x``, ``scale`` and ``bias`` are names of values; ``bias`` is empty for no bias. ``epsilon`` is
-    added to the variance. Returns the result's name.
+    In opsets without the operator LayerNormalization, simpler operators compute it. ``x``,
+    ``scale`` and ``bias`` are names of values; ``bias`` is empty for no bias. ``epsilon`` is added
+    to the variance. Returns the result's name.
     """
     if call.write.opset >= _LAYER_NORMALIZATION:
         inputs = [x, scale, bias] if bias else [x, scale]

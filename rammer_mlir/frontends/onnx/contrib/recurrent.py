@@ -23,9 +23,12 @@ _X, _W, _R, _B, _H, _C, _W_SCALE, _R_SCALE = 0, 1, 2, 3, 5, 6, 8, 10
 
 @dataclass(frozen=True)
 class _Weight:
-    """A quantized weight matrix of one direction of the LSTM, as names of values.
+    """A quantized weight matrix of one direction of the LSTM.
 
-    The values are the matrix's integers, scales and zero points.
+    Attributes:
+        values: name of the value with the matrix's integers.
+        scale: name of the value with the matrix's scale, or with a scale for each column.
+        zero: name of the value with the zero point, or with a zero point for each column.
     """
 
     values: str

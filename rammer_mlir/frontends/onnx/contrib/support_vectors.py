@@ -40,10 +40,10 @@ def _number(call: Call, value: float) -> str:
 
 
 def _sides(call: Call, distances: str) -> str:
-    """Emit the result of a one-class model: 1 for rows that belong to the class, else -1.
+    """Emit the result of a one-class model, and return its name.
 
-    ``distances`` is the name of the weighted sums, one for each row. A row belongs to the class if
-    its sum is positive.
+    The result is 1 for rows that belong to the class, else -1. ``distances`` is the name of the
+    weighted sums, one for each row. A row belongs to the class if its sum is positive.
     """
     is_inside = call.op("Greater", distances, _number(call, 0.0))
     return call.op("Where", is_inside, _number(call, 1.0), _number(call, -1.0))

@@ -118,8 +118,8 @@ class _Sweep:
                 are added.
             types: types of all values by name; types of the nodes' results are added.
             store: called with the name and value of each constant to add to the graph.
-            rewrite: called for nodes that are not constant; returns the nodes that replace a node,
-                or None to keep it.
+            rewrite: called for each node of ``graph``, not of subgraphs, that is not folded; its
+                arguments and results are as in ``evaluate_constants``. None to rewrite no node.
         """
         folded: set[int] = set()
         nodes: list[onnx.NodeProto] = []
@@ -229,8 +229,8 @@ def _initializer_store(graph: onnx.GraphProto) -> _Store:
 def _stored_elements(value: Array) -> int:
     """Return the number of elements of an array that occupy memory when the array is stored.
 
-    The repeated elements of a broadcast dimension count once. A boolean mask counts as 0 elements,
-    since it is small beside the values that it selects.
+    The repeated elements of a broadcast dimension count once. An array of booleans counts as 0
+    elements: it is usually a mask, which is small beside the values that it selects.
     """
     if value.dtype == np.bool_:
         return 0

@@ -33,9 +33,9 @@ REWRITTEN = frozenset({
 
 
 def is_simple(model: Model) -> bool:
-    """Whether quick checks show that ``simplify`` would return the same nodes.
+    """Whether ``simplify`` would return the same nodes, as far as quick checks can tell.
 
-    False may also mean that only ``simplify`` itself can tell. The model has to have folded
+    True is certain. After False, only ``simplify`` itself can tell. The model has to have folded
     constants and inferred shapes. A model is not simple if a result of a node has no name or no
     use: ``simplify`` drops such results or gives them names, and later steps rely on that.
     """

@@ -82,12 +82,12 @@ class PaddedNode:
         return [axis % rank if rank else axis for axis in given]
 
     def require_static_axes(self, shape: Dims, axes: Sequence[int]) -> None:
-        """Refuse a node if any of ``axes``, along which it mixes elements, is an open dimension.
+        """Refuse a node that mixes elements along ``axes`` if any of these axes is open.
 
         ``shape`` is the shape of the node's data.
 
         Raises:
-            DependentRowsError: if an axis is open.
+            DependentRowsError: if an axis is an open dimension of ``shape``.
         """
         if any(isinstance(shape[axis], Padded) for axis in axes):
             raise DependentRowsError

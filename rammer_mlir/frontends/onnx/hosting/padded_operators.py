@@ -261,11 +261,11 @@ def reshaped(node: PaddedNode, shape: Dims, target: Sequence[Dim]) -> Dims:
 
 
 def _share(total: Dim, known: Dim) -> Dim:
-    """Return the size of dimension -1 of a reshape: ``total`` divided by ``known``.
+    """Return the size that -1 stands for in the requested shape of a reshape: ``total / known``.
 
-    ``total`` is the number of elements, and ``known`` the product of the other dimensions. Such a
-    number is open if it is a multiple of an open dimension's size. If both are open, the quotient
-    is static; if only ``total`` is open, the quotient is open.
+    ``total`` is the number of elements of the data, and ``known`` the product of the other sizes of
+    the requested shape. Such a number is open if it is a multiple of an open dimension's size. If
+    both are open, the quotient is static; if only ``total`` is open, the quotient is open.
 
     Raises:
         DependentRowsError: if only ``known`` is open, if ``known`` is 0, or if the quotient is not
@@ -324,10 +324,14 @@ def _slice(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _cut(node: PaddedNode, dim: Dim, bounds: tuple[Dim, Dim, int]) -> Dim:
-    """Return the size of dimension ``dim`` after a slice with bounds (start, end, stride).
+    """Return the size of a dimension after a slice along it.
+
+    ``dim`` is the size before the slice, and ``bounds`` are the slice's start, end and stride. An
+    open dimension must be kept whole: its size must be the end, or the end must be unlimited.
 
     Raises:
-        DependentRowsError: if an open dimension is not kept whole, or a bound depends on data.
+        DependentRowsError: if an open dimension is not kept whole, or if a static dimension has a
+            bound that is an open size.
     """
     start, end, stride = bounds
     if isinstance(dim, int):

@@ -61,7 +61,10 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def standing_in(dims: Iterable[Dim]) -> tuple[int, ...]:
-    """Return static sizes for ``dims``, as if every open dimension had the size ``STAND_IN``."""
+    """Return static sizes in place of ``dims``: an open size becomes ``STAND_IN`` times its factor.
+
+    ONNX's shape inference, which knows no open sizes, is called with these sizes.
+    """
     return tuple(d if isinstance(d, int) else STAND_IN * d.factor for d in dims)
 
 

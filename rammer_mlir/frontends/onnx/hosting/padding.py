@@ -263,8 +263,9 @@ class _Analysis:
     def _with_origin(self, node: onnx.NodeProto, results: list[PartValue]) -> list[PartValue]:
         """Return ``results``, the facts about a node's results, with ``sources`` and ``direct``.
 
-        These two facts, which name the part's inputs from which elements are copied, are set only
-        if the node moves elements without computing.
+        ``sources`` names the part's inputs from which the elements are copied; ``direct`` names the
+        single input that has the same elements in the same order. If the node computes elements
+        instead of moving them, ``results`` are returned unchanged.
         """
         if node.op_type == "ConstantOfShape":
             return [replace(value, sources=frozenset({""})) for value in results]

@@ -134,9 +134,11 @@ class _Placer:
         return self._part[name] + 1 if name in self._part else self._host[name]
 
     def _part_slot(self, node: onnx.NodeProto, operands: Iterable[str]) -> int:
-        """Return the index of the part that computes a node.
+        """Return the index of the first part that can compute a node.
 
-        Operands that must be constants in that part are recorded as shape values of the part.
+        ``operands`` are names of values that the node reads and that earlier nodes compute.
+        Operands that must be constants in the part are recorded as its shape values, unless the
+        part itself computes them.
         """
         # A part reads values of the host of its own slot, because host steps precede the part.
         slot = max((self._part.get(name, self._host.get(name, 0)) for name in operands), default=0)
@@ -222,7 +224,8 @@ class _Placer:
     def _size(self, name: str) -> int | None:
         """Return the number of elements of value ``name``; None if unknown.
 
-        A list of integers of unknown length counts as 0.
+        A scalar or vector of integers of unknown shape counts as 0 elements: it is taken for a list
+        of sizes or axes, which is short.
         """
         if name not in self._types:
             return None

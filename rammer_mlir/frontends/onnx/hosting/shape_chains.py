@@ -72,10 +72,11 @@ class ShapeChains:
         return None if len(behind) < len(chains) else {number}.union(*behind)
 
     def _is_shaped(self, name: str, given: set[str]) -> bool:
-        """Return whether a part may read the sizes of the tensor ``name``.
+        """Return whether a part may get the tensor ``name`` as an input, to read its sizes.
 
         The tensor's rank must be known. In addition, the tensor must be an input of the part before
-        recomputation (``given``), or at most one size of the tensor may be open.
+        recomputation (``given``), or have at most one open size, because the part needs a
+        specialization for each combination of open sizes.
         """
         if name not in self._types or not self._types[name].type.HasField("tensor_type"):
             return False

@@ -74,7 +74,11 @@ def write_scan(
 
 
 def _scan_of(node: onnx.NodeProto, results: Iterable[str]) -> onnx.NodeProto:
-    """Return a Scan with the states and body of a Loop, and results named ``results``."""
+    """Return a Scan with the states and body of a Loop, and results named ``results``.
+
+    The Scan has no sources, and its body still has the inputs and outputs of a Loop's body; the
+    caller changes both.
+    """
     scan = copied(node)
     scan.op_type = "Scan"
     del scan.input[:], scan.output[:]
@@ -155,7 +159,8 @@ def _replace_counter(
     Args:
         graph: the body of the Scan, modified in place.
         loop: the Loop's body, whose first inputs are the iteration number and the condition.
-        used: the names that the Scan's body uses; only the names of these two inputs matter.
+        used: names of values that the Scan's body uses. The iteration number and the condition are
+            replaced only if their names are among them.
         steps: trip count.
         write: receives the constant tensor.
 

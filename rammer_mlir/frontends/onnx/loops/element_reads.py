@@ -78,11 +78,11 @@ def _slice_of_one(body: Body, node: onnx.NodeProto, number: str) -> ElementRead 
 
 
 def _scalar(body: Body, name: str) -> str:
-    """Return the name of the scalar that is reshaped to the vector ``name`` of one element.
+    """Return the name of the scalar from which the vector ``name`` of one element is made.
 
-    An Unsqueeze or Reshape makes the vector. Identity nodes and casts to int32 or int64 before and
-    after the Unsqueeze or Reshape are skipped. If no such node exists, return ``_before_casts`` of
-    ``name``.
+    An Unsqueeze or Reshape makes the vector from the scalar. Identity nodes and casts to int32 or
+    int64 before and after this node are skipped. If there is no Unsqueeze or Reshape, the value
+    before those Identity nodes and casts is returned.
     """
     name = _before_casts(body, name)
     node = body.producers.get(name)

@@ -109,8 +109,8 @@ class Rule:
 def rule_of(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | None:
     """Return the rule that computes an element of a node's result from elements of its operands.
 
-    Here, an element is the slice of the result at one index of ``axis``. Return None if no rule for
-    the node is known.
+    Here, an element is the slice of the result at one index of ``axis``. ``shapes`` returns the
+    static shape of a value by name, or None. Return None if no rule for the node is known.
     """
     shape = shapes(node.output[0])
     if node.domain not in ONNX_DOMAINS or shape is None or len(node.output) != 1:

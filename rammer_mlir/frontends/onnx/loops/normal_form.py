@@ -52,8 +52,8 @@ def _with_trip_count(
 ) -> onnx.NodeProto | None:
     """Return a Loop with a constant trip count in place of its condition.
 
-    Return None if the condition depends on more than a count of iterations, or if the number of
-    iterations is unknown.
+    The condition must compare a count of the iterations with a number that is known at compile
+    time. Return None for any other condition, such as one that is always true.
     """
     steps = _counted_steps(node, around)
     if steps is None:
@@ -211,7 +211,8 @@ def _counted_steps(node: onnx.NodeProto, around: Surroundings) -> int | None:
 
     Return None in these cases:
 
-    - The condition depends on more than a count of iterations.
+    - The condition is always true, is not known to be true at the beginning, or depends on more
+      than a count of iterations.
     - The trip count depends on data.
     - The trip count is ``_MOST_STEPS`` or more.
     """

@@ -287,7 +287,10 @@ class _Sinking:
 
 
 class _StepWriter:
-    """Emits, into a Scan's body, the nodes that compute an iteration's slice of a tensor."""
+    """Emits, into a Scan's body, the nodes that compute an iteration's slice of a tensor.
+
+    It implements ``ElementWriter`` for the rules that ``_Sinking`` applies.
+    """
 
     def __init__(self, sinking: _Sinking, source: Source) -> None:
         self._sinking, self._source = sinking, source
