@@ -35,7 +35,9 @@ _WRITERS = frozenset(("memref.store", "memref.atomic_rmw", "memref.generic_atomi
 class Staging:
     """The plans of an rKernel's operations, and their memory for staged operands.
 
-    Contractions, column reductions and transpositions have plans.
+    The plan of an operation determines how a block computes it in shared memory and registers.
+    Contractions, column reductions and transpositions may have plans; the elements of all other
+    operations are distributed over the threads of the block.
 
     Attributes:
         plans: the plans; an attribute of each planned operation is the index of its plan.
@@ -65,7 +67,7 @@ def map_to_threads(
         kernel: the rKernel, a ``func.func`` of ``linalg.generic`` operations on memrefs.
         shared: the block's shared memory, an argument of the rKernel.
         block_threads: threads of the block.
-        staging: the rKernel's planned operations.
+        staging: the plans of the rKernel's operations, and their shared memory.
     """
     block = kernel.regions[0].blocks[0]
     with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():

@@ -281,11 +281,16 @@ def _slice(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
 
 
 def _concat(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
-    """Return the padding of a concatenation's result; None if the result cannot be padded.
+    """Return the padding of a concatenation's result, made of the operands' padding, or None.
 
-    All operands need the same padded dimension and run length. If the concatenation is along the
-    padded dimension, the result has the runs of all operands. In this case, return None if only the
-    concatenation reads the operands: the whole result can then be padded instead, without runs.
+    All operands need the same padded dimension and the same count of channels in a run, because a
+    ``Padded`` has a single count; otherwise return None. There are two cases:
+
+    - The concatenation is along the padded dimension: the result has the runs of all operands. But
+      return None if only the concatenation reads the operands. Then the operands stay without
+      padding, and the result can be padded as a single run.
+    - The concatenation is along another dimension: the result has the runs of each operand. Return
+      None if the operands differ in their counts of runs.
     """
     first, dim = operands[0], ir.IntegerAttr(op.operation.attributes["dim"]).value
     if any((source.dim, source.own) != (first.dim, first.own) for source in operands):

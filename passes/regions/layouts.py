@@ -105,11 +105,11 @@ class Exchange:
         return Exchange(layouts, frozenset(computed), frozenset(read))
 
     def of_call(self, call: ir.Operation) -> Layouts:
-        """Return the blocked layouts of a region call's operands and results.
+        """Return which operands and results of a region call are exchanged in blocks of channels.
 
-        An operand is included if the region supports blocks for it and the operand's producer can
-        store blocks. A result is included if the region supports blocks for it and a reader of the
-        result can load blocks.
+        The result has the blocked dimension of each of these values. An operand is included if the
+        region supports blocks for it and the operand's producer can store blocks. A result is
+        included if the region supports blocks for it and a reader of the result can load blocks.
         """
         may = self.layouts[call]
         return Layouts(

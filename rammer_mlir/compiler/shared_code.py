@@ -16,22 +16,22 @@ _MOST_OBJECTS = 16
 
 
 class KnownCode(Generic[_Code]):
-    """A small least-recently-used cache of objects or kernels, by the digest of their code."""
+    """A small least-recently-used cache of object files or GPU kernels, by their code's digest."""
 
     def __init__(self) -> None:
-        """Begin without objects."""
+        """Begin with an empty cache."""
         self._objects: OrderedDict[bytes, _Code] = OrderedDict()
         self._lock = threading.Lock()
 
     def find(self, identity: bytes) -> _Code | None:
-        """Return the object file or kernel stored under the code digest ``identity``, else None."""
+        """Return the object files or kernel stored under the code digest ``identity``, or None."""
         with self._lock:
             if identity in self._objects:
                 self._objects.move_to_end(identity)
             return self._objects.get(identity)
 
     def keep(self, identity: bytes, binary: _Code) -> None:
-        """Store the object file or kernel whose code has the digest ``identity``.
+        """Store the object files or kernel whose code has the digest ``identity``.
 
         If there are more than ``_MOST_OBJECTS`` entries, the least recently used entry is evicted.
         """
@@ -43,7 +43,7 @@ class KnownCode(Generic[_Code]):
 
 @dataclass(frozen=True)
 class KnownObjects:
-    """Reusable objects of other CPU programs with equal code.
+    """Object files of other CPU programs, reused for equal code.
 
     Attributes:
         programs: maps the digest of a program's code to the program's object files: first the main

@@ -19,9 +19,9 @@ class Engine(Protocol):
 
     An engine may have two more members. ``options``, a sequence of ``ModuleOption``, are settings
     for users. The method ``prebuilt(hosts)`` rebuilds a module for this machine at compile time: it
-    returns a module of the form ``binary``, or None to keep the module. ``hosts`` describes each
-    function of the module by an ``EntryHost``, as in the argument of ``open``, except that
-    ``run_calls`` is 0.
+    returns a module of the form ``binary``, or None to keep the module. ``hosts`` is a sequence
+    with the description (``EntryHost``) of each stateful function of the module, as ``open`` gets
+    it, but with ``run_calls`` 0.
     """
 
     name: ClassVar[str]

@@ -11,7 +11,7 @@ from rammer_mlir.programs.modules import CodeModule
 
 @dataclass(frozen=True)
 class EntryHost:
-    """A description of a stateful function, from which an engine or linked code creates its state.
+    """A description of a stateful function, from which an engine or linked code opens the function.
 
     Attributes:
         module: the function's module.

@@ -123,10 +123,11 @@ def _turns(ends: Sequence[int], num_veus: int, *, homes: bool) -> _Turns:
 def _last(
     graph: TaskGraph, chunks: Mapping[int, Chunk], own: Mapping[Chunk, tuple[int, ...]]
 ) -> dict[Chunk, tuple[int, ...]]:
-    """Return, for each chunk, the own buffers that the chunk's last operator touches.
+    """Return, for each chunk, those of its own buffers that the chunk's last operator touches.
 
-    The own buffers of a chunk, given by ``own``, are the intermediates that only operators of this
-    chunk touch. A chunk whose last operator touches no own buffer is left out.
+    The own buffers of a chunk are the intermediates that only operators of this chunk touch;
+    ``own`` lists them. The last operator is the last in the order of the graph. A chunk is left out
+    if its last operator touches none of its own buffers.
     """
     ends = {chunk: number for number, chunk in chunks.items()}
     found: dict[Chunk, tuple[int, ...]] = {}
@@ -139,7 +140,7 @@ def _last(
 
 
 def _own_buffers(graph: TaskGraph, chunks: Mapping[int, Chunk]) -> dict[Chunk, tuple[int, ...]]:
-    """Return the intermediates that only operators of a single chunk touch, by chunk."""
+    """Return, for each chunk, its own buffers: the intermediates that only its operators touch."""
     users: defaultdict[int, set[Chunk | None]] = defaultdict(set)
     for number, operator in enumerate(graph.operators):
         for view in operator.operands:
@@ -156,11 +157,12 @@ def _own_buffers(graph: TaskGraph, chunks: Mapping[int, Chunk]) -> dict[Chunk, t
 def _begun(
     graph: TaskGraph, chunks: Mapping[int, Chunk], own: Mapping[Chunk, tuple[int, ...]]
 ) -> dict[Chunk, tuple[int, ...]]:
-    """Return, for each chunk, the own buffers that it writes before it reads any own buffer.
+    """Return, for each chunk, those of its own buffers that depend on no other own buffer.
 
-    The own buffers of a chunk, given by ``own``, are the intermediates that only operators of this
-    chunk touch. The chunk's other own buffers are written later, by operators that depend on the
-    writers of the returned buffers.
+    The own buffers of a chunk are the intermediates that only operators of this chunk touch;
+    ``own`` lists them. The returned buffers are written by operators that read no own buffer of the
+    chunk. All other own buffers are written by operators that depend on the writers of the returned
+    buffers.
     """
     written: defaultdict[Chunk, set[int]] = defaultdict(set)
     found: defaultdict[Chunk, list[int]] = defaultdict(list)

@@ -1,8 +1,8 @@
-"""Replaces a plan's barriers by coarser ones, for comparison: between waves, operators or tiles.
+"""Replaces a plan's waits by waits for whole waves, whole operators or tiles, for comparison.
 
-A plan is a schedule of a whole graph. A wave has the operators of equal depth in the graph. Global
-barriers between waves correspond to a GPU program that synchronizes its whole grid, waits between
-operators to RAMMER's released code, and waits between tiles to the paper.
+A plan is a schedule of a whole graph. A wave has the operators of equal depth in the graph. A GPU
+program that synchronizes its whole grid waits for whole waves, RAMMER's released code waits for
+whole operators, and the RAMMER paper describes waits for single tiles (rTasks).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BarrierMode = Literal["wave", "operator", "tile"]
 
 
 def with_barriers(graph: TaskGraph, plan: Plan, device: Device, mode: BarrierMode) -> Plan:
-    """Return a plan of one rProgram with the same rTasks on each vEU and coarser waits.
+    """Return a plan of one rProgram with the same rTasks on each vEU and the waits of ``mode``.
 
     The modes are:
 

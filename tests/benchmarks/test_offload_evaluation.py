@@ -1,6 +1,7 @@
 """Tests that the evaluation of code generators counts, times and reports offloaded regions.
 
-The models are small; the committed page of results must be complete, too.
+The models are small. The committed page of results must be complete, too; it compares the results
+with those of the paper "Bring Your Own Codegen".
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ def check_tables(text: str, cases: list[tuple[str, str]]) -> None:
     """Check that each table has a row for each case in ``cases``, with the paper's numbers.
 
     ``text`` is the page with the tables. A case is a pair: a model, and the title of a code
-    generator.
+    generator. The paper is "Bring Your Own Codegen".
     """
     shares = cells_of(text, "## Offloaded share", "model")
     regions = cells_of(text, "## Regions without", "model")
@@ -269,9 +270,10 @@ def test_the_page_has_a_row_for_each_model_with_the_papers_numbers(
 
 
 def test_the_page_of_results_is_whole() -> None:
-    """The committed page of results has all models of the paper.
+    """The committed page of results has all models of the paper "Bring Your Own Codegen".
 
-    Its list of differences from the paper is the one that the code writes.
+    For each model and code generator, it has the paper's numbers and a run with offloaded rTasks.
+    Its list of differences from the paper equals the list that the function ``page`` writes.
     """
     text = PAGE.read_text(encoding="utf-8")
     rows = cells_of(text, "## Offloaded share", "model")

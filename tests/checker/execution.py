@@ -1,9 +1,9 @@
-"""Executes an artifact's tables on symbols instead of numbers, as a device would, and finds races.
+"""Executes an artifact's tables as a device would, but on symbols, and finds races.
 
-This execution is the reference for the checker's verdict on mutants, artifacts with one change. A
-mutant's own proof is not used: the proof of the original artifact says what rKernels touch. Memory
-has a symbol for each ``_grain`` bytes: a hash of the way in which the bytes were computed. Each
-artifact is run twice, because step counters continue from run to run.
+A symbol is a hash of the way in which ``_grain`` bytes of memory were computed; it stands for their
+numbers. This execution is the reference for the checker's verdict on mutants, artifacts with one
+change. A mutant's own proof is not used: the proof of the original artifact says what rKernels
+touch. Each artifact is run twice, because step counters continue from run to run.
 """
 
 from __future__ import annotations
@@ -166,8 +166,9 @@ def _gpu_tables(members: dict[str, bytes], kernels: Sequence[int], launches: int
 class Oracle:
     """The execution of an original artifact, with which its mutants are compared.
 
-    Memory is a dict of arrays of symbols. Its keys are pairs of a base ("input", "output",
-    "constant" or "arena") and the index of the input or output.
+    Memory is a dict of arrays of symbols: hashes, each of the way in which ``_grain`` bytes were
+    computed. Its keys are pairs of a base ("input", "output", "constant" or "arena") and the index
+    of the input or output.
     """
 
     def __init__(self, members: dict[str, bytes]) -> None:
@@ -311,9 +312,11 @@ class Oracle:
         races: _Races,
         at: tuple[int, int, NDArray[np.int64]],
     ) -> None:
-        """Execute an rTask: read the symbols of its boxes, then write new ones.
+        """Execute an rTask: read the symbols in its boxes, then write new symbols.
 
-        ``at`` has the vEU, the step of the rTask, and the vEU's vector clock.
+        A new symbol is a hash of the rKernel, the rTask's index, the symbols that the rTask reads,
+        and the argument and place that it writes. ``at`` has the vEU, the step of the rTask, and
+        the vEU's vector clock.
         """
         found = np.uint64(task.kernel * 1_000_003 + task.number)
         writes: list[tuple[tuple[str, int], Index, int]] = []
@@ -392,10 +395,10 @@ def _mixed(number: np.uint64) -> np.uint64:
 
 
 class _Races:
-    """Finds accesses to an element by two vEUs that no wait orders.
+    """Finds accesses to a place in memory by two vEUs that no wait orders.
 
-    For each element and each vEU, it knows the last steps at which the vEU read and wrote the
-    element.
+    A place has ``Oracle._grain`` bytes, for which one symbol stands in the execution. For each
+    place and each vEU, the last steps at which the vEU read and wrote the place are known.
     """
 
     def __init__(self, memory: dict[tuple[str, int], Any], veus: int) -> None:
@@ -416,18 +419,18 @@ class _Races:
                 raise Harmful("a race")
 
     def read(self, key: tuple[str, int], places: Index, at: Any) -> None:
-        """Check that a read is ordered after all other vEUs' writes of its symbols; record it.
+        """Check that a read is ordered after all other vEUs' writes to the same places; record it.
 
-        ``key`` and ``places`` are the memory and the positions of the symbols. ``at`` has the
-        reading vEU, its step, and its vector clock.
+        ``key`` is the memory's base and index, and ``places`` are the indices of the read symbols
+        in this memory. ``at`` has the reading vEU, its step, and its vector clock.
         """
         self._check(self._of(self._writes, key), places, at)
         self._of(self._reads, key)[at[0], places] = at[1]
 
     def write(self, key: tuple[str, int], places: Index, at: Any) -> None:
-        """Check that a write is ordered after all other vEUs' accesses to its symbols; record it.
+        """Check that a write is ordered after other vEUs' accesses to the same places; record it.
 
-        The arguments are those of ``read``.
+        The arguments are those of ``read``, for the written symbols and the writing vEU.
         """
         self._check(self._of(self._writes, key), places, at)
         self._check(self._of(self._reads, key), places, at)

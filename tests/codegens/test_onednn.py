@@ -1,6 +1,7 @@
 """Tests that oneDNN, as a code generator, computes each operation and whole models right.
 
-Runs keep the caller's number of threads; a missing package, or a failing call, is an error.
+A run leaves the number of threads that the caller has set for OpenMP unchanged. A missing package
+and a failing call of the library raise errors.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ Values = dict[str, Array]
 
 
 class Site:
-    """A model that is rewritten, and the values that it has in a run.
+    """A model that the fuzzer rewrites into an equivalent one, with its values in a run.
 
     Attributes:
         model: the model, which is changed in place.

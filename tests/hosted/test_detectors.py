@@ -28,7 +28,11 @@ LABELS = """(float[40,4] x, float[4,30] w) => (float[N,30] y, int64[M] labels) {
 
 
 def test_a_large_constant_that_a_part_returns() -> None:
-    """A part may return an output that is a large constant once the output's size is known."""
+    """A part's outputs are right if one of them becomes a large constant when the part is compiled.
+
+    The labels depend on nothing but the number of selected rows. The part is compiled for a fixed
+    number of rows, so constant folding computes them.
+    """
     model = model_of(LABELS.replace("m = ReduceMax<keepdims = 0>(x, one)",
                                     "m = ReduceMax<axes = [1], keepdims = 0>(x)"))  # fmt: skip
     hosted(model, [{"x": floats(40, 4, seed=n) + 3, "w": floats(4, 30)} for n in range(2)])

@@ -1,6 +1,7 @@
-"""Tests that selective state space models give ONNX Runtime's outputs, and run few steps.
+"""Tests that selective state space models (Mamba) give ONNX Runtime's outputs, in few steps.
 
-Their recurrences are loops over frames.
+The recurrence of a layer is a loop; each iteration reads a frame, the vector of a sequence at one
+time step. A step is a step of the host program: a part or a loop.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ def program_of(made: object) -> HostedModel:
     ids=["exported", "without slices", "written"],
 )
 def test_the_loops_of_all_layers_share_a_body(case: tuple[onnx.ModelProto, Feeds]) -> None:
-    """The host evaluates no operator between the loops; each loop reads its operands by frames.
+    """The host program of two layers has five steps: parts, and between them a loop for each layer.
 
-    Parts and loops alternate, and the loops of all layers share a body.
+    The host evaluates no operator itself. Each iteration of a loop reads one frame (time step) of
+    each of its four operands, and both loops have the same body.
     """
     model, feeds = case
     program = program_of(check(model, [feeds])).program

@@ -34,7 +34,7 @@ class _Network:
         self._values: dict[str, tuple[int, int]] = {}
 
     def layers(self) -> onnx.ModelProto:
-        """Return a network of random layers with an image `x` and two outputs."""
+        """Return a network of random layers with an image ``x`` as input and one or two outputs."""
         rng = self._rng
         self._values["x"] = (3, rng.randint(7, 11))
         self._convolution("x")
@@ -116,7 +116,10 @@ class _Network:
         return self._add(kind, [source], channels, out, kernel_shape=[3, 3], pads=[pad] * 4)
 
     def _scale(self, source: str) -> None:
-        """Add Mul, Add or Sub with a number for each channel or with a single number."""
+        """Append a Mul, Add or Sub node, at random, whose operands are ``source`` and a constant.
+
+        The constant has a number for each channel (in 7 of 10 cases) or a single number.
+        """
         channels, size = self._values[source]
         weight = self._weight(channels, 1, 1) if self._rng.random() < 0.7 else self._weight(1)
         self._add(self._rng.choice(("Mul", "Add", "Sub")), [source, weight], channels, size)

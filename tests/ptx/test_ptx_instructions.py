@@ -230,7 +230,7 @@ def test_conversions_to_narrow_floats() -> None:
 @pytest.mark.parametrize("mode", ["bfly", "down", "up", "idx"])
 @pytest.mark.parametrize("width", [32, 8])
 def test_shuffles(mode: str, width: int) -> None:
-    """Shuffles work in segments of a warp.
+    """A shuffle exchanges values within segments: groups of ``width`` adjacent lanes of a warp.
 
     A lane whose partner is outside of its segment keeps its value.
     """

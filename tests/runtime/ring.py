@@ -1,4 +1,4 @@
-"""Hand-written rPrograms with known results: layers of rows that each read two neighbors.
+"""Hand-written rPrograms with known results (ring programs), in which rows read two neighbors.
 
 Row ``r`` of a layer is ``0.5 * (x[r] + x[(r + 1) % rows]) + w[r]``, where ``x`` is the layer before
 and ``w`` a constant matrix. Layers alternate between two buffers, so every rTask has
@@ -34,7 +34,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Ring:
-    """A program with a known result: ``layers`` layers of ``rows`` rTasks.
+    """A ring program: ``layers`` layers of ``rows`` rTasks, with a known result.
+
+    Each rTask computes a row from two neighboring rows of the layer before.
 
     Attributes:
         num_veus: number of vEUs.

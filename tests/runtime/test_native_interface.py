@@ -55,7 +55,7 @@ SYMBOLS = (
 
 
 def lowered_ring() -> tuple[ir.Module, CpuImage]:
-    """Return the ring program as LLVM functions with a dispatch loop, and its image."""
+    """Return a ring program (``ring.py``) as LLVM functions with a dispatch loop, and its image."""
     context = ir.Context()
     dialects.register(context)
     with context, ir.Location.unknown():

@@ -1,4 +1,7 @@
-"""Tests that hand-written rPrograms give NumPy's results in each of many runs."""
+"""Tests that hand-written rPrograms (``ring.py``) give NumPy's results in each of many runs.
+
+In such a ring program, each row of a layer reads two neighboring rows of the layer before.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ FORMS = pytest.mark.parametrize("limit", [TABLE, STRAIGHT_LINE], ids=["table", "
 
 
 def count_wrong(executable: Executable, ring: Ring, runs: int) -> int:
-    """Run a ring program ``runs`` times; return the number of runs with wrong results.
+    """Run a program of ``ring.py`` ``runs`` times; return the number of runs with wrong results.
 
     A result is wrong if any bit differs from NumPy's result. The inputs change from run to run.
     """
@@ -75,7 +78,7 @@ def test_both_forms_agree_with_barriers_in_both_directions() -> None:
 
 
 def test_a_program_without_its_barriers_is_caught_by_these_tests() -> None:
-    """A ring program without its barriers gives wrong results.
+    """A ring program (``ring.py``) without its barriers gives wrong results.
 
     So the tests with ring programs would detect missing waits.
     """

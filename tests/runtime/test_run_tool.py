@@ -25,7 +25,7 @@ RING = Ring(2, layers=4)
 
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The path of the artifact of a ring program."""
+    """The path of the artifact of a ring program, whose result is known (``ring.py``)."""
     path = tmp_path_factory.mktemp("run") / "ring.rammer"
     with RING.build() as executable:
         executable.save(path)
@@ -34,7 +34,7 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The path of an .npz file with the ring program's input."""
+    """The path of an .npz file with the input of the ring program (``ring.py``)."""
     path = tmp_path_factory.mktemp("inputs") / "in.npz"
     np.savez(path, x=RING.input())
     return str(path)

@@ -24,9 +24,9 @@ RING = Ring(2, layers=4)
 
 
 def long_ring(kernel: str) -> str:
-    """Return the text of the ring program with its rKernel renamed to ``kernel`` and made long.
+    """Return the text of a ring program (``ring.py``) with a long rKernel of the name ``kernel``.
 
-    The rKernel is then too long to be inlined, so that the program calls it by name.
+    The rKernel is too long to be inlined, so that the program calls it by name.
     """
     text = RING.text().replace("@step", f"@{kernel}")
     statement = text[text.index("  linalg.generic") : text.index("  return\n}")]

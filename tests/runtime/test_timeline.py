@@ -17,7 +17,7 @@ Events = list[dict[str, Any]]
 
 
 def trace(ring: Ring, path: Path, limit: int = 0) -> Events:
-    """Record a run of the ring program to the file ``path``, and return the file's trace events.
+    """Record a run of a ring program (``ring.py``) to the file ``path``; return its trace events.
 
     ``limit`` is the largest number of records for which the program has no dispatch loop.
     """

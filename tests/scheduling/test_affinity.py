@@ -67,9 +67,10 @@ def recurrent(layers: int, steps: int, tile: int = HIDDEN) -> TaskGraph:
 
 
 def misses(graph: TaskGraph, plan: Plan, matrices: int) -> int:
-    """Return the number of runs that read a weight matrix which is not in the cache of their vEU.
+    """Return how often a vEU begins a matmul's run whose weight matrix is not in the vEU's cache.
 
-    A cache is assumed to hold the last ``matrices`` matrices that the vEU has read.
+    A run has consecutive rTasks of one operator in a vEU's list of ``plan``. A cache is assumed to
+    hold the last ``matrices`` matrices that the vEU has read.
     """
     total = 0
     for veu in plan.programs[0].veus:
@@ -128,10 +129,10 @@ def test_waves_are_kept_where_the_weights_fit_or_nothing_is_cached() -> None:
 
 
 def loads(graph: TaskGraph, plan: Plan, capacity: float) -> float:
-    """Return how many weight matrices a single vEU loads in a run of a plan, as a sum of fractions.
+    """Return how many weight matrices a single vEU loads when it executes a plan once.
 
     The cache holds ``capacity`` matrices. A matrix that was used long ago is loaded in part, since
-    the cache still has the rest.
+    the cache still has the rest; the result is a sum of these fractions.
     """
     used: list[int] = []
     total = 0.0

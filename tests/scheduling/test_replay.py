@@ -1,4 +1,7 @@
-"""Tests that the predicted cache misses of repeated runs equal a simple count of blocks."""
+"""Tests that the predicted cache misses of a repeated plan equal a simple count of missing blocks.
+
+A block has 1 KiB of adjacent memory.
+"""
 
 from __future__ import annotations
 
@@ -77,9 +80,11 @@ def _in_order(graph: TaskGraph) -> Plan:
 
 
 def _plain_misses(graph: TaskGraph, plan: Plan, cache: int) -> list[int]:
-    """Return the cache misses in blocks of each operator in the third run of a plan.
+    """Return, for each operator, how many memory blocks that it touches are not in the cache.
 
-    They are counted from a list of all accesses. ``cache`` is the size of the cache in bytes.
+    The blocks are counted in the third of three executions of ``plan``, from a list of all
+    accesses. A block of 1 KiB is missing if the operators from the one that last used it to the one
+    before the current operator touch more than ``cache`` bytes in total.
     """
     planned = plan_memory(graph, plan)
     address, end = dict(planned.offsets), planned.sizes.arena_bytes
@@ -119,7 +124,10 @@ def test_a_run_lacks_what_a_plain_count_says(seed: int, cache: int) -> None:
 
 
 def test_a_program_that_fits_lacks_nothing_since_results_share_memory() -> None:
-    """Twenty results of 4 blocks cause no misses in a cache of 12, as they share an arena of 8."""
+    """Twenty results of 4 memory blocks cause no misses in a cache of 12 blocks.
+
+    They fit because they share an arena of 8 blocks. A block has 1 KiB.
+    """
     buffers = [Buffer("x", 4 * BLOCK, 4, "input")]
     operators: list[ROperator] = []
     for number in range(20):

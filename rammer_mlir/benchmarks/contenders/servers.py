@@ -1,4 +1,8 @@
-"""Run a model for many clients at the same time: each thread may call ``run``."""
+"""Define contenders that many clients call at the same time.
+
+They are this compiler, ONNX Runtime with one thread for each run, and OpenVINO. Each client is a
+thread of the benchmark; it may call a contender's ``run`` while other clients do.
+"""
 
 from __future__ import annotations
 

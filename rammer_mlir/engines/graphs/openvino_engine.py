@@ -96,7 +96,7 @@ class OpenVinoEngine:
     def prebuilt(self, hosts: Sequence[EntryHost]) -> CodeModule | None:
         """Return a module of the form ``binary`` if the option ``form`` asks for it, else None.
 
-        ``hosts`` describes each function of the module.
+        ``hosts`` has the description of each stateful function of the module.
 
         Raises:
             TargetError: if OpenVINO refuses the graph.

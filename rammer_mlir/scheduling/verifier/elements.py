@@ -31,7 +31,7 @@ class Stretches:
 
     @property
     def num_boxes(self) -> int:
-        """The number of distinct boxes."""
+        """The number of distinct boxes of the argument that the rTasks touch."""
         return int(self.box_of_rtask.max(initial=-1)) + 1
 
 

@@ -31,7 +31,7 @@ _PATIENCE = 16
 
 @dataclass
 class _Segment:
-    """Consecutive instructions that are executed without a branch or a wait.
+    """Consecutive instructions that threads execute without a branch or a wait in between.
 
     Attributes:
         steps: functions that execute the instructions.
@@ -63,7 +63,10 @@ class Block:
         self._stops = set(kernel.labels.values())
 
     def run(self) -> Iterator[None]:
-        """Execute the block to its end; yield wherever a thread waits for other blocks."""
+        """Execute the block to its end; yield when other blocks should run.
+
+        They should run when a thread of this block may wait for a write of another block.
+        """
         is_waiting = False
         while self._ready or self._release():
             # A thread that polls must not keep another one of its block from publishing.
@@ -83,7 +86,10 @@ class Block:
             raise PtxFault(f"{pending}: block {self.machine.number}: nothing waits for the copy")
 
     def _segment(self, place: int) -> _Segment:
-        """Return the segment of instructions that begins at index ``place``, decoded once."""
+        """Return the segment that begins at the instruction with the index ``place``, decoded once.
+
+        A segment has consecutive instructions without a branch or a wait in between.
+        """
         if place not in self._segments:
             self._segments[place] = self._decode(place)
         return self._segments[place]
@@ -107,9 +113,11 @@ class Block:
         return _Segment(steps, None, at)
 
     def _waits_for_warps(self, place: int, mask: Mask) -> bool:
-        """Park threads of incomplete warps at a warp-wide instruction; drop them from ``mask``.
+        """Park the threads of incomplete warps if the instruction at index ``place`` is warp-wide.
 
-        Returns whether no complete warp is left, so that nothing can be executed here.
+        ``mask`` has the threads at this instruction. Parked threads are removed from it; threads
+        parked here earlier are added if their warp has become complete. Returns whether no complete
+        warp is left, so that no thread can execute the instruction.
         """
         if self._kernel.instructions[place].name not in WARP_WIDE or mask.all():
             return False
@@ -126,9 +134,12 @@ class Block:
         return False
 
     def _follow(self, segment: _Segment, on: Active) -> bool:
-        """Send threads from the end of a segment to their next instructions.
+        """Send the threads ``on``, which have executed a segment, to their next instructions.
 
-        Returns whether the threads may wait for other blocks there.
+        A segment has consecutive instructions; it ends with a branch, a barrier or a wait, or ahead
+        of a label or a warp-wide instruction. Returns whether other blocks should run next, because
+        the threads may wait for them: after each ``nanosleep``, and after every ``_PATIENCE``-th
+        wait.
         """
         last = segment.last
         if last is None:

@@ -26,7 +26,8 @@ def _check_mask(instruction: Instruction, text: str) -> None:
 def partners(mode: str, offset: Array, clamp: Array, lane: Array) -> tuple[Array, Array]:
     """Return the lane that each lane reads in a shuffle, and whether its partner is in its segment.
 
-    A lane whose partner is outside of the segment reads itself. ``mode`` is "up", "down", "bfly" or
+    A segment is one of the equal groups of adjacent lanes into which the shuffle divides a warp. A
+    lane whose partner is outside of its segment reads itself. ``mode`` is "up", "down", "bfly" or
     "idx", ``offset`` the operand b. ``clamp`` is the operand c: the lowest or highest lane in bits
     0 to 4, the mask of the lanes' segment in bits 8 to 12.
     """

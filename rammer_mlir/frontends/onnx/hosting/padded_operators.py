@@ -155,15 +155,15 @@ def _gather_elements(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _require_equal_sizes(node: PaddedNode, data: Dims, indices: Dims, axis: int) -> Dims:
-    """Require that the data and indices of GatherElements or ScatterElements have equal sizes.
+    """Require that the data and indices of GatherElements or ScatterElements have equal open sizes.
 
-    ``data`` and ``indices`` are the shapes of these two tensors. The requirement covers each
-    dimension except ``axis`` in which either shape is open. It is recorded in ``node.demands`` and
-    checked at run time. Returns ``indices``.
+    ``data`` and ``indices`` are the shapes of these two tensors. Their sizes are compared in each
+    dimension except ``axis`` in which at least one of the two sizes is open. The requirement that
+    they are equal is recorded in ``node.demands`` and checked at run time. Returns ``indices``.
 
     Raises:
-        DependentRowsError: if only one of two sizes to compare is open, or if they are different
-            multiples of sizes of the part's inputs.
+        DependentRowsError: if only one of two compared sizes is open, or if both are open with
+            different values of ``Padded.factor``.
     """
     pairs = list(zip(data, indices, strict=True))
     for place, (one, other) in enumerate(pairs):

@@ -61,9 +61,11 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def standing_in(dims: Iterable[Dim]) -> tuple[int, ...]:
-    """Return static sizes in place of ``dims``: an open size becomes ``STAND_IN`` times its factor.
+    """Return ``dims`` with a static size in place of each open size.
 
-    ONNX's shape inference, which knows no open sizes, is called with these sizes.
+    An open size is ``Padded.factor`` times the size of an open dimension of the inputs;
+    ``STAND_IN`` takes the place of the latter size. ONNX's shape inference, which knows no open
+    sizes, is called with the result.
     """
     return tuple(d if isinstance(d, int) else STAND_IN * d.factor for d in dims)
 
@@ -231,8 +233,8 @@ class Demands:
         ``dim`` is the dimension of this tensor that ``indices`` index.
 
         Raises:
-            DependentRowsError: unless ``dim`` is open with factor 1, and ``indices`` are the
-                elements of an input.
+            DependentRowsError: unless ``dim`` has the same size as an open dimension of the inputs
+                (``Padded.factor`` is 1), and ``indices`` are the elements of an input.
         """
         if not isinstance(dim, Padded):
             raise DependentRowsError
@@ -246,7 +248,7 @@ Values = Mapping[str, PartValue]
 
 
 def stand_in_content(value: PartValue) -> Array | None:
-    """Return a value's elements, as if every open dimension had the size ``STAND_IN``.
+    """Return a value's elements, as if all open dimensions of the inputs had the size ``STAND_IN``.
 
     Return None if the elements are neither constant nor computed from shapes.
     """

@@ -252,7 +252,8 @@ class _Analysis:
     def _inferred(self, node: onnx.NodeProto) -> dict[str, TensorKind]:
         """Return the types of a node's results, by name, as if open dimensions were static.
 
-        ONNX's shape inference runs with the size ``STAND_IN`` for every open dimension.
+        ONNX's shape inference runs as if all open dimensions of the inputs had the size
+        ``STAND_IN``.
         """
         values = {name: self._values[name] for name in node.input if name}
         types = {n: TensorKind(v.elem_type, standing_in(v.shape)) for n, v in values.items()}
