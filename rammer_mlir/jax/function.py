@@ -15,6 +15,7 @@ from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.jax.package import jax_package
 from rammer_mlir.options import DEFAULT_SPECIALIZATIONS
 from rammer_mlir.runtime.compiled import RunnableModel
+from rammer_mlir.support.aligned import LARGE
 
 
 def jit(
@@ -107,7 +108,7 @@ class CompiledFunction:
         with self._lock:
             model, out_tree = self._specialization(key, args, kwargs)
         outputs = model.run(dict(zip(model.input_names, arrays, strict=True)))
-        return jax.tree.unflatten(out_tree, [jax.numpy.asarray(v) for v in outputs.values()])
+        return jax.tree.unflatten(out_tree, [_jax_array(v) for v in outputs.values()])
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Return the ``jax.stages.Lowered`` of the function, traced for these arguments."""
@@ -134,6 +135,17 @@ def _array_of(leaf: Any) -> Any:
     if jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     return np.asarray(jax.numpy.asarray(leaf))
+
+
+def _jax_array(array: Any) -> Any:
+    """Return a JAX array of a model's output.
+
+    A large output is not copied: the array takes its memory, which has no other user.
+    """
+    jax = jax_package()
+    if array.nbytes < LARGE:  # a copy is faster than ``device_put``
+        return jax.numpy.asarray(array)
+    return jax.device_put(array, may_alias=True)
 
 
 def _is_weak(leaf: object) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rammer_mlir.errors import InputError
 from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.runtime.host_arrays import readable, writable
+from rammer_mlir.support.aligned import aligned_empty
 
 Array = NDArray[np.generic]
 
@@ -55,7 +56,7 @@ def check_outputs(
             dense, or shares memory with an input or another output.
     """
     if not out and hasattr(out, "keys"):
-        return [np.empty(spec.shape, spec.dtype) for spec in signature.outputs]
+        return [aligned_empty(spec.shape, spec.dtype) for spec in signature.outputs]
     if isinstance(out, dict) and len(out) == len(signature.outputs):
         found: list[Any] = [out.get(spec.name) for spec in signature.outputs]
         if all(map(_is_ready, signature.outputs, found)) and _may_be_written(found, inputs):
@@ -65,7 +66,7 @@ def check_outputs(
     for spec in signature.outputs:
         given = out.get(spec.name)
         if given is None:
-            arrays.append(np.empty(spec.shape, spec.dtype))
+            arrays.append(aligned_empty(spec.shape, spec.dtype))
             continue
         array = writable(given, f"output '{spec.name}'")
         _checked(spec, array, "output")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,12 @@ from numpy.typing import NDArray
 ALIGNMENT = 64
 """Alignment in bytes of a cache line, and of the widest vector register."""
 
+
+LARGE = 1 << 16
+"""Least size in bytes of the arrays that ``aligned_empty`` aligns.
+
+Copying a smaller array takes less time than what alignment avoids.
+"""
 
 _addressof = ctypes.addressof
 _from_buffer: Any = ctypes.c_byte.from_buffer  # accepts any writable buffer
@@ -21,6 +29,16 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
     raw = np.zeros(size + ALIGNMENT, dtype=np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
+
+
+def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return an uninitialized array, aligned to a cache line if it has at least ``LARGE`` bytes."""
+    size = math.prod(shape) * dtype.itemsize
+    if size < LARGE:
+        return np.empty(shape, dtype)
+    raw = np.empty(size + ALIGNMENT, dtype=np.uint8)
+    start = -address_of(raw) % ALIGNMENT
+    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 def address_of(array: NDArray[np.generic]) -> int:

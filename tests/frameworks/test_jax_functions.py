@@ -14,6 +14,8 @@ import rammer_mlir
 import rammer_mlir.jax
 from rammer_mlir.benchmarks.frameworks import jax_networks as networks
 from rammer_mlir.errors import OptionError, RammerError, UnsupportedError
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.support.aligned import address_of
 
 RANDOM = np.random.default_rng(3)
 X = RANDOM.standard_normal((5, 3)).astype(np.float32)
@@ -130,3 +132,21 @@ def test_refused_in_a_line(function: Callable[[Any], Any]) -> None:
     with pytest.raises(RammerError, match="expected") as caught:
         rammer_mlir.jax.jit(function)(X)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.int8, jnp.bool_])
+def test_large_results_are_not_copied(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JAX array of a large result has the memory that the run wrote, whatever the dtype."""
+    written: list[int] = []
+    run = Executable.run
+
+    def recorded(self: Executable, feeds: Any, out: Any = None) -> dict[str, Any]:
+        found = run(self, feeds, out)
+        written.extend(address_of(array) for array in found.values())
+        return found
+
+    monkeypatch.setattr(Executable, "run", recorded)
+    x = (np.arange(1 << 17) % 3).astype(dtype)
+    result = rammer_mlir.jax.jit(lambda x: jnp.flip(x))(x)
+    assert written == [result.unsafe_buffer_pointer()]
+    np.testing.assert_array_equal(np.asarray(result), x[::-1])

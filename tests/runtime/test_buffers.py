@@ -19,6 +19,7 @@ from rammer_mlir.programs.signature import TensorSpec
 from rammer_mlir.runtime.dlpack import CPU, lend
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.host_arrays import readable
+from rammer_mlir.support.aligned import ALIGNMENT, LARGE, address_of
 from tests.runtime.elementwise import Elementwise
 from tests.runtime.ring import Ring
 
@@ -342,3 +343,16 @@ def test_positional_calls_check_the_number_of_arrays(doubler: Executable) -> Non
     """A call with positional arrays needs exactly one array for each input."""
     with pytest.raises(InputError, match="expected 1 inputs, found 2"):
         doubler(X, X)
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
+def test_new_large_outputs_begin_at_a_cache_line(element: str) -> None:
+    shape = (3, LARGE)
+    x = values(np.int8, (1, LARGE)).astype(TYPES[element][0]).repeat(3, 0)
+    with program(element, shape).build() as executable:
+        (found,) = executable.run({"x": x}).values()
+    assert address_of(found) % ALIGNMENT == 0
+    assert (found.shape, found.dtype) == (x.shape, x.dtype)
+    assert found.flags.writeable
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found, (np.multiply if element == "i8" else np.add)(x, x))
