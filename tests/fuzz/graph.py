@@ -190,8 +190,12 @@ class RandomGraph:
         """Add a node, run it, and return its results.
 
         Raises:
-            Rejected: if ONNX Runtime refuses the node, or its results are too large, for example.
+            Rejected: if the opset has no such operator, ONNX Runtime refuses the node, or its
+                results are too large, for example.
         """
+        # ONNX Runtime has kernels of some operators for opsets that do not define these.
+        if not domain and not onnx.defs.has(operator, self.opset, domain):
+            raise Rejected(f"opset {self.opset} has no {operator}")
         results = [f"t{len(self._values) + i}" for i in range(outputs)]
         names = ["" if value is None else value.name for value in inputs]
         node = helper.make_node(operator, names, results, domain=domain, **attributes)
