@@ -47,7 +47,7 @@ def is_constant(value: ir.Value) -> bool:
 
 def is_table(value: ir.Value) -> bool:
     """Whether a value is the result of an ``arith.constant`` whose elements are not all equal."""
-    if not is_constant(value):
+    if isinstance(value.owner, ir.Block) or not is_constant(value):
         return False
     held = value.owner.attributes["value"]
     return not (isinstance(held, ir.DenseElementsAttr) and held.is_splat)

@@ -26,7 +26,7 @@ def build_whole(computation: Computation, name: str) -> ir.OpView:
     with ip, ir.Location.unknown():
         results = [
             mapping[value]
-            if _is_updated_in_place(out, mapping[value])
+            if _is_updated_in_place(out, mapping[value]) or _is_inserted(out, mapping[value])
             else copy_into(mapping[value], out)
             for value, out in zip(computation.returned, outputs, strict=True)
         ]
@@ -91,3 +91,16 @@ def _is_written_to(out: ir.Value, start: ir.Value) -> bool:
         return False
     owner.operands[target] = out
     return True
+
+
+def _is_inserted(out: ir.Value, value: ir.Value) -> bool:
+    """Let a tensor into which slices are inserted be ``out``; return whether that is possible.
+
+    ``value`` is the result of the last insertion. A linalg operation must write the tensor first,
+    for the insertions alone.
+    """
+    inserted = value
+    while not isinstance(inserted.owner, ir.Block) and inserted.owner.name == "tensor.insert_slice":
+        inserted = inserted.owner.operands[1]
+    is_result = inserted != value and not isinstance(inserted.owner, ir.Block)
+    return is_result and _is_written_to(out, inserted)

@@ -138,7 +138,9 @@ def _occupying(num_veus: int) -> int:
 
 def _cpu_shaped(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
     weights = f"rtask-block-weights{{width={_panel_width(options, named)}}}"
-    return (weights, *_winograd(options), *_fused_bodies(options))
+    # An rTask of the second rKernel of an rOperator accesses as many bytes.
+    small = min(options.tile_bytes or _CPU_WORK, _CPU_WORK // 32)
+    return (weights, *_winograd(options), *_fused_bodies(options, small))
 
 
 def _panel_width(options: CompileOptions, named: NamedMachine | None) -> int:
@@ -151,9 +153,10 @@ def _panel_width(options: CompileOptions, named: NamedMachine | None) -> int:
     return 16 if _is_cpu(options) and _machine(named).vector_bits < 512 else 32
 
 
-def _fused_bodies(options: CompileOptions) -> tuple[str, ...]:
+def _fused_bodies(options: CompileOptions, small: int = 0) -> tuple[str, ...]:
+    """Return the passes on rOperators' bodies; ``small`` is the option of `rtask-decompose-pad`."""
     return (
-        "rtask-decompose-pad",
+        f"rtask-decompose-pad{{small={small}}}",
         "rtask-insert-copies",
         *(() if options.given["temporaries"] else ("rtask-recompute-temporaries",)),
         "func.func(linalg-generalize-named-ops,linalg-fuse-elementwise-ops)",

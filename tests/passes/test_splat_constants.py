@@ -57,4 +57,4 @@ def test_results_equal_those_of_onnx_runtime(num_veus: int) -> None:
     session = onnxruntime.InferenceSession(given.SerializeToString())
     (expected,) = session.run(None, {"x": x})
     with rammer_mlir.compile(given, num_veus=num_veus) as compiled:
-        np.testing.assert_allclose(compiled(x), expected, rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(compiled(x), np.asarray(expected), rtol=1e-4, atol=1e-3)
