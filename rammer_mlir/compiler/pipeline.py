@@ -15,10 +15,7 @@ from rammer_mlir.compiler.fusion_boundary import formed_operators
 from rammer_mlir.compiler.memory_budget import BudgetPasses, budget_stages
 from rammer_mlir.compiler.offload_choice import TrialPasses, choose_regions
 from rammer_mlir.compiler.quantization.quantize import quantization_of
-from rammer_mlir.compiler.region_forming import (
-    FormRegions,
-    quantized_regions,
-)
+from rammer_mlir.compiler.region_forming import FormRegions, quantized_regions
 from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MatrixUnit
