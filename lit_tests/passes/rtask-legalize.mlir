@@ -311,3 +311,16 @@ func.func @sparse_scatter(%t: tensor<4000x96xf32>, %i: tensor<200x1xi32>, %u: te
       : (tensor<4000x96xf32>, tensor<200x1xi32>, tensor<200x96xf32>) -> tensor<4000x96xf32>
   return %0 : tensor<4000x96xf32>
 }
+
+// -----
+
+// A reduction of StableHLO over no dimension is its operand.
+// CHECK-LABEL: func.func @reduced_over_nothing
+// CHECK-SAME: (%[[X:.*]]: tensor<2xf32>)
+// CHECK-NEXT: return %[[X]]
+func.func @reduced_over_nothing(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = []
+      : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}

@@ -164,9 +164,20 @@ def _make_logical(module: ir.Module) -> None:
                 replace(op, list(ir.Operation.create(_LOGICAL[op.name], kinds, operands).results))
 
 
+def _remove_empty_reductions(module: ir.Module) -> None:
+    """Replace StableHLO's reductions over no dimension, which MLIR cannot lower, by their operands.
+
+    The initial values are neutral, since StableHLO allows to combine them any number of times.
+    """
+    for op in list(operations_named(module.operation, "stablehlo.reduce")):
+        if not len(ir.DenseI64ArrayAttr(op.attributes["dimensions"])):
+            replace(op, list(op.operands)[: len(op.results)])
+
+
 def lower_stablehlo(module: ir.Module) -> None:
     """Lower StableHLO to linalg; operations without a lowering remain unchanged."""
     if stablehlo is not None and (uses_dialect(module, "stablehlo") or _has_signs(module)):
+        _remove_empty_reductions(module)
         run(module, *_STABLEHLO)
         for op in operations_named(module.operation, "builtin.unrealized_conversion_cast"):
             if [v.type for v in op.operands] == [v.type for v in op.results]:

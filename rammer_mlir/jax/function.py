@@ -75,7 +75,7 @@ class CompiledFunction:
         # Without ``keep_unused``, the module would lack the unused arguments.
         self._jitted = jax.jit(function, static_argnums=self._numbers, keep_unused=True)
         self._limit, self._options = specializations, options
-        self._compiled: OrderedDict[object, tuple[RunnableModel, Any]] = OrderedDict()
+        self._compiled: OrderedDict[object, tuple[RunnableModel, Any, list[Any]]] = OrderedDict()
         self._lock = Lock()
         functools.update_wrapper(self, function)
 
@@ -106,9 +106,9 @@ class CompiledFunction:
             tuple((at, args[at]) for at in sorted(static)),
         )
         with self._lock:
-            model, out_tree = self._specialization(key, args, kwargs)
+            model, out_tree, kinds = self._specialization(key, args, kwargs)
         outputs = model.run(dict(zip(model.input_names, arrays, strict=True)))
-        return jax.tree.unflatten(out_tree, [_jax_array(v) for v in outputs.values()])
+        return jax.tree.unflatten(out_tree, [*map(_jax_array, outputs.values(), kinds)])
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Return the ``jax.stages.Lowered`` of the function, traced for these arguments."""
@@ -116,11 +116,12 @@ class CompiledFunction:
 
     def _specialization(
         self, key: object, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> tuple[RunnableModel, Any]:
+    ) -> tuple[RunnableModel, Any, list[Any]]:
         if key not in self._compiled:
             lowered = self._jitted.lower(*args, **kwargs)
             model = rammer_mlir.compile(lowered, **self._options)
-            self._compiled[key] = cast("RunnableModel", model), lowered.out_tree
+            kinds = [leaf.dtype for leaf in jax_package().tree.leaves(lowered.out_info)]
+            self._compiled[key] = cast("RunnableModel", model), lowered.out_tree, kinds
             while len(self._compiled) > self._limit:
                 self._compiled.popitem(last=False)  # do not close: a run may still use it
         self._compiled.move_to_end(key)
@@ -137,15 +138,27 @@ def _array_of(leaf: Any) -> Any:
     return np.asarray(jax.numpy.asarray(leaf))
 
 
-def _jax_array(array: Any) -> Any:
-    """Return a JAX array of a model's output.
+def _jax_array(array: Any, kind: Any) -> Any:
+    """Return a JAX array of a model's output, with the dtype ``kind`` in JAX.
 
-    A large output is not copied: the array takes its memory, which has no other user.
+    A large output is usually not copied: the array takes its memory, which has no other user.
     """
     jax = jax_package()
-    if array.nbytes < LARGE:  # a copy is faster than ``device_put``
+    if jax.dtypes.issubdtype(kind, jax.dtypes.prng_key):
+        # Only arrays tell which random number generator their keys are for.
+        return jax.random.wrap_key_data(array, impl=jax.random.key_impl(jax.numpy.empty((), kind)))
+    if array.nbytes < LARGE or not _is_plain(jax):  # copying a smaller array is faster
         return jax.numpy.asarray(array)
     return jax.device_put(array, may_alias=True)
+
+
+def _is_plain(jax: Any) -> bool:
+    """Whether JAX neither checks the numbers of new arrays nor distributes them over a mesh.
+
+    ``jax.device_put`` does neither.
+    """
+    is_checked = jax.config.jax_debug_nans or jax.config.jax_debug_infs
+    return jax.sharding.get_abstract_mesh().empty and not is_checked
 
 
 def _is_weak(leaf: object) -> bool:

@@ -150,3 +150,39 @@ def test_large_results_are_not_copied(dtype: Any, monkeypatch: pytest.MonkeyPatc
     result = rammer_mlir.jax.jit(lambda x: jnp.flip(x))(x)
     assert written == [result.unsafe_buffer_pointer()]
     np.testing.assert_array_equal(np.asarray(result), x[::-1])
+
+
+@pytest.mark.parametrize("size", [10, 300])
+def test_jax_checks_results_for_nan(size: int) -> None:
+    compiled = rammer_mlir.jax.jit(lambda x: x / x)
+    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+        compiled(np.zeros((size, size), np.float32))
+
+
+def test_large_and_small_results_are_distributed_alike() -> None:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
+    compiled = rammer_mlir.jax.jit(lambda x: (x + x, x[:2]))
+    with jax.set_mesh(mesh):
+        large, small = compiled(np.zeros((300, 300), np.float32))
+    assert large.sharding == small.sharding == jnp.asarray(0.0, device=small.sharding).sharding
+
+
+def test_results_that_are_keys_of_random_numbers() -> None:
+    def parts(key: Any) -> tuple[Any, Any]:
+        return key, jax.random.split(key, 3)
+
+    for name in ("threefry2x32", "rbg"):
+        key = jax.random.key(5, impl=name)
+        for found, expected in zip(
+            rammer_mlir.jax.jit(parts)(key), jax.jit(parts)(key), strict=True
+        ):
+            assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+            np.testing.assert_array_equal(jax.random.key_data(found), jax.random.key_data(expected))
+
+
+def test_reductions_over_no_dimension() -> None:
+    def sums(x: Any, y: Any) -> Any:
+        return jnp.sum(x), jax.lax.reduce(y, 0.0, jax.lax.add, ()), jnp.max(x * 2)
+
+    arguments = np.float32(2), np.array([4, 5], np.float32)
+    assert_equal(rammer_mlir.jax.jit(sums)(*arguments), jax.jit(sums)(*arguments))

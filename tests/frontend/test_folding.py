@@ -267,3 +267,28 @@ def test_a_model_of_constants_alone_agrees_with_onnx_runtime() -> None:
           b = Cast<to=1>(a)
           y = Softmax(b) }"""
     check(parsed(text))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("factor", [np.inf, -np.inf, 1e-30, 1e30, np.nan, 0.0, -2.5])
+@pytest.mark.parametrize("operator", ["Mul", "Div"])
+def test_extreme_factors_give_the_results_of_each_operator(operator: str, factor: float) -> None:
+    """Factors by which weights would leave the range of f32 are not folded into a convolution.
+
+    ONNX Runtime folds them, so that it multiplies infinity by weights of zero.
+    """
+    weight, x = floats(4, 3, 3, 3), floats(1, 3, 6, 6)
+    weight[0, 0] = 0
+    model = parsed(
+        f"""g (float[1,3,6,6] x) => (float[1,4,4,4] y)
+        {{ a = Conv (x, w) b = {operator} (a, s) c = Add (b, t) y = Relu (c) }}"""
+    )
+    for name, value in (("w", weight), ("s", np.float32(factor)), ("t", np.float32(-1.5))):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)).astype(np.float64)
+    sums = np.einsum("nchwij,ocij->nohw", windows, weight.astype(np.float64))
+    with np.errstate(all="ignore"):
+        scaled = sums * factor if operator == "Mul" else sums / factor
+        expected = np.maximum(scaled.astype(np.float32) + np.float32(-1.5), 0)
+    with rammer_mlir.compile(model, num_veus=1, cache=False) as executable:
+        np.testing.assert_allclose(executable(x), expected, rtol=1e-4, atol=1e-4)

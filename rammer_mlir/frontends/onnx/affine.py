@@ -21,6 +21,9 @@ from rammer_mlir.frontends.onnx.tensors import Array, ShapeTable
 
 _FLOATS = (np.float16, np.float32, np.float64)
 
+_LEAST_FACTOR = 1e-18
+"""Least factor, and inverse of the largest, by which weights are multiplied."""
+
 Doubles = NDArray[np.float64]
 
 
@@ -60,7 +63,8 @@ def fold_affine(model: Model) -> None:
     be inferred, and its constants folded.
     """
     folding = _Folding(model)
-    model.set_nodes(folding.run())
+    with np.errstate(all="ignore"):  # weights and constants may be NaN or infinite
+        model.set_nodes(folding.run())
     model.drop_unused_constants()
 
 
@@ -80,7 +84,8 @@ class _Folding:
             affine = self._affine(node)
             producer = self._producers.get(affine.source) if affine else None
             # A second consumer needs the value before the function: fold only single uses.
-            if affine and producer and self._uses[affine.source] == 1:
+            single = affine is not None and self._uses[affine.source] == 1
+            if affine and producer and single and _are_factors(producer.scale * affine.scale):
                 producer.scale = producer.scale * affine.scale
                 producer.shift = producer.shift * affine.scale + affine.shift
                 producer.changed = True
@@ -136,8 +141,7 @@ class _Folding:
             return None
         scale, bias, mean, variance = parameters
         epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
-        with np.errstate(invalid="ignore", divide="ignore"):  # keep NaN, as the operator does
-            scale = scale / np.sqrt(variance + epsilon)
+        scale = scale / np.sqrt(variance + epsilon)  # keep NaN, as the operator does
         return _Affine(node.input[0], scale, bias - mean * scale)
 
     def _producer(self, node: onnx.NodeProto, affine: _Affine | None) -> _Producer | None:
@@ -254,6 +258,16 @@ def _arithmetic(operator: str, source: str, values: Doubles, source_first: bool)
         case _:
             # A constant divided by the value is not affine, and zero divisors give infinities.
             return _Affine(source, ones / values, zeros) if source_first and values.all() else None
+
+
+def _are_factors(scale: Doubles) -> bool:
+    """Whether weights may be multiplied by ``scale``.
+
+    A factor that is infinite, or so large or small that products exceed the range of f32, gives
+    another result on a sum than on its terms.
+    """
+    size = np.abs(scale[scale != 0])
+    return not ((size < _LEAST_FACTOR) | (size > 1 / _LEAST_FACTOR)).any()
 
 
 def _scale_weight(node: onnx.NodeProto, weight: Doubles, scale: Doubles) -> Doubles:
