@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
@@ -16,6 +17,15 @@ from rammer_mlir.frontends.jax.package import jax_package
 from rammer_mlir.options import DEFAULT_SPECIALIZATIONS
 from rammer_mlir.runtime.compiled import RunnableModel
 from rammer_mlir.support.aligned import LARGE
+
+_SETTINGS = (
+    "jax_enable_x64",
+    "jax_numpy_dtype_promotion",
+    "jax_numpy_rank_promotion",
+    "jax_default_matmul_precision",
+    "jax_default_prng_impl",
+)
+"""The settings of JAX on which the trace of a function depends."""
 
 
 def jit(
@@ -72,6 +82,7 @@ class CompiledFunction:
         jax = jax_package()
         check_specializations(specializations)
         self._numbers = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
+        self._names = _parameters(function, self._numbers)
         # Without ``keep_unused``, the module would lack the unused arguments.
         self._jitted = jax.jit(function, static_argnums=self._numbers, keep_unused=True)
         self._limit, self._options = specializations, options
@@ -91,9 +102,10 @@ class CompiledFunction:
             RammerError: if the function cannot be compiled.
         """
         jax = jax_package()
-        static = {at % len(args) for at in self._numbers} if args else set[int]()
+        static = {at + len(args) if at < 0 else at for at in self._numbers}
         dynamic = [value for at, value in enumerate(args) if at not in static]
-        leaves, structure = jax.tree.flatten((dynamic, kwargs))
+        named = {name: value for name, value in kwargs.items() if name not in self._names}
+        leaves, structure = jax.tree.flatten((dynamic, named))
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             raise UnsupportedError(
                 "a compiled function is called within another transformation of JAX: expected "
@@ -102,8 +114,10 @@ class CompiledFunction:
         arrays = [_array_of(leaf) for leaf in leaves]
         key = (
             structure,
-            tuple((a.shape, a.dtype, _is_weak(v)) for a, v in zip(arrays, leaves, strict=True)),
-            tuple((at, args[at]) for at in sorted(static)),
+            tuple(_kind(array, leaf) for array, leaf in zip(arrays, leaves, strict=True)),
+            tuple((type(args[at]), args[at]) for at in range(len(args)) if at in static),
+            tuple((name, type(v), v) for name, v in sorted(kwargs.items()) if name in self._names),
+            tuple(getattr(jax.config, name) for name in _SETTINGS),
         )
         with self._lock:
             model, out_tree, kinds = self._specialization(key, args, kwargs)
@@ -126,6 +140,32 @@ class CompiledFunction:
                 self._compiled.popitem(last=False)  # do not close: a run may still use it
         self._compiled.move_to_end(key)
         return self._compiled[key]
+
+
+def _parameters(function: Callable[..., Any], numbers: Sequence[int]) -> frozenset[str]:
+    """Return the names of a function's parameters at the positions ``numbers``.
+
+    As in ``jax.jit``, these arguments may also be given by name. The result is empty if Python
+    does not know the function's parameters.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return frozenset()
+    found = (parameters[at] for at in numbers if -len(parameters) <= at < len(parameters))
+    return frozenset(one.name for one in found if one.kind == one.POSITIONAL_OR_KEYWORD)
+
+
+def _kind(array: Any, leaf: Any) -> tuple[object, ...]:
+    """Return the shape and type of an argument, by which JAX distinguishes compiled functions.
+
+    ``array`` has the elements of the argument ``leaf``; the dtype of keys of random numbers is that
+    of the argument.
+    """
+    jax = jax_package()
+    dtype = getattr(leaf, "dtype", None)
+    is_key = jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+    return array.shape, dtype if is_key else array.dtype, _is_weak(leaf)
 
 
 def _array_of(leaf: Any) -> Any:
@@ -166,4 +206,5 @@ def _is_weak(leaf: object) -> bool:
 
     In an operation, a weakly typed operand is converted to the dtype of the other operand.
     """
-    return bool(getattr(leaf, "weak_type", isinstance(leaf, bool | int | float | complex)))
+    # A scalar of NumPy may be an instance of ``float``, but is not weakly typed.
+    return bool(getattr(leaf, "weak_type", type(leaf) in (bool, int, float, complex)))

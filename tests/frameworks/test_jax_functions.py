@@ -186,3 +186,42 @@ def test_reductions_over_no_dimension() -> None:
 
     arguments = np.float32(2), np.array([4, 5], np.float32)
     assert_equal(rammer_mlir.jax.jit(sums)(*arguments), jax.jit(sums)(*arguments))
+
+
+def test_static_arguments_may_be_left_out_or_named() -> None:
+    def scaled(x: Any, n: Any = 3) -> Any:
+        return x * n
+
+    ours = rammer_mlir.jax.jit(scaled, static_argnums=1)
+    x = np.ones(2, np.int32)
+    for given, named in (
+        ((), {}),
+        ((), {"n": 4}),
+        ((5,), {}),
+        ((2,), {}),
+        ((2.0,), {}),
+        ((), {"n": 4.0}),
+    ):
+        assert_equal(ours(x, *given, **named), scaled(jnp.asarray(x), *given, **named))
+    last = rammer_mlir.jax.jit(scaled, static_argnums=-1)
+    assert_equal(last(x, 7), scaled(jnp.asarray(x), 7))
+
+
+def test_arguments_of_equal_numbers_and_other_types_are_compiled_each() -> None:
+    half = np.ones(3, np.float16)
+    ours, theirs = (jit(lambda x, y: x * y) for jit in (rammer_mlir.jax.jit, jax.jit))
+    for factor in (2.0, np.float64(2.0), np.float32(2.0), 2, np.int32(2)):
+        assert_equal(ours(half, factor), theirs(half, factor))
+    same = rammer_mlir.jax.jit(lambda key: key)
+    keys = [jax.random.key(0), jax.random.key(1, impl="rbg"), jax.random.key(2, impl="unsafe_rbg")]
+    for key in (*map(jax.random.key_data, keys), *keys):
+        assert same(key).dtype == key.dtype
+
+
+def test_settings_of_jax_distinguish_compiled_functions() -> None:
+    ours = rammer_mlir.jax.jit(lambda x: x.astype(float) / 3)
+    x = np.ones(2, np.float32)
+    assert ours(x).dtype == jnp.float32
+    with jax.enable_x64(True):
+        assert ours(x).dtype == jnp.float64
+    assert ours(x).dtype == jnp.float32
