@@ -107,8 +107,12 @@ class _Rewriter:
             return False
         if left.is_padded and left.zero is not None and left.zero.number is None and left.zero.dims:
             return False
-        if right.zero is not None and not self._is_parallel(right.zero, self._right_loops):
-            return False
+        if right.zero is not None:
+            # The zero point is multiplied by sums of the left factor over all reduction loops.
+            if not set(op.reduction_loops) <= set(op.used_loops[self.found.left]):
+                return False
+            if not self._is_parallel(right.zero, self._right_loops):
+                return False
         if left.scale is not None and right.scale is not None:
             is_scaled = self._is_parallel(left.scale, self._left_loops) and self._is_parallel(
                 right.scale, self._right_loops

@@ -46,8 +46,17 @@ class Contraction:
 
 
 def multiplies_and_adds(op: ir.OpView) -> bool:
-    """Whether the body of an operation is a floating-point multiply-accumulate."""
-    return [inner.operation.name for inner in body_operations(op)] == ["arith.mulf", "arith.addf"]
+    """Whether the body of an operation adds the product of two inputs to its destination."""
+    body = [inner.operation for inner in body_operations(op)]
+    if [inner.name for inner in body] != ["arith.mulf", "arith.addf"]:
+        return False
+    product, total = body
+    block = op.operation.regions[0].blocks[0]
+    *inputs, destination = block.arguments
+    factors, terms = set(product.operands), set(total.operands)
+    returned = list(list(block.operations)[-1].operation.operands)
+    is_sum = terms == {product.results[0], destination} and returned == list(total.results)
+    return is_sum and len(factors) == 2 and factors <= set(inputs)
 
 
 def terms_of(expr: ir.AffineExpr) -> Terms | None:

@@ -138,7 +138,7 @@ def _argument_parts(
             for part in wanted.get(result, ())
         ]
         if is_cloned(op):
-            if not all(_can_cut_clone(op) for _, part in parts if part is not None):
+            if not all(_can_cut_clone(op, n, part) for n, part in parts if part is not None):
                 return None
             continue
         if not parts:
@@ -164,13 +164,16 @@ def _hashed(op: ir.OpView, number: int, cut: Cut) -> tuple[Cut | None, ...] | No
     return None if needed is None else tuple(needed)
 
 
-def _can_cut_clone(op: ir.OpView) -> bool:
-    """Whether an operation that emits a constant tensor can emit a smaller tensor instead.
+def _can_cut_clone(op: ir.OpView, number: int, cut: Cut) -> bool:
+    """Whether an operation that emits constant tensors can emit the part ``cut`` of one alone.
 
-    This holds for an empty tensor, a fill and a splat.
+    This holds for an empty tensor, a fill and a splat, but not for a tensor of indices. The tensor
+    is the result with index ``number``.
     """
-    if op.operation.name == "tensor.empty" or is_generic(op):
+    if op.operation.name == "tensor.empty":
         return True
+    if is_generic(op):
+        return operand_cuts(op, number, cut) is not None
     value = op.operation.attributes["value"] if op.operation.name == "arith.constant" else None
     return isinstance(value, ir.DenseElementsAttr) and value.is_splat
 

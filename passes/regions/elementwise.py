@@ -140,7 +140,9 @@ def _with_constants(
     dims: list[tuple[int, ...]] = []
     for operand in expression.operands:
         if isinstance(operand, Constant):
-            scalar = next(v for v in op.captures if scalar_constant(v) == operand.value)
+            # Texts are compared, because NaN equals nothing.
+            texts = {str(scalar_constant(v)): v for v in op.captures}
+            scalar = texts[str(operand.value)]
             operands.append(operand_of(scalar, {}))
             dims.append(())
         elif isinstance(operand, Input):

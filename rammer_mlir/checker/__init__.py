@@ -60,7 +60,7 @@ def verify(path: str | os.PathLike[str]) -> Proven:
     except RammerError as error:
         where = f"program {len(found)}: " if found else ""
         raise type(error)(f"'{path}': {where}{error}; compile the model again") from None
-    except FileNotFoundError as error:
+    except OSError as error:
         raise ArtifactError(f"cannot read '{path}': {error.strerror}") from error
     except Exception as error:  # reading a malformed file can raise any exception
         text = f"{type(error).__name__}: {str(error)[:200]}"

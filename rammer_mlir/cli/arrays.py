@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -60,7 +59,8 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
 
     An existing file is replaced when the new file is complete.
     """
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    with open_atomically(path) as file:
-        file.write(buffer.getbuffer())
+    # Not by ``numpy.savez``, whose own parameters could not be names of arrays.
+    with open_atomically(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)

@@ -35,6 +35,7 @@ from rammer_mlir.cli.run_checks import (
     check_explained,
     check_runs_there,
     check_timeline,
+    output_files,
     parse_cores,
 )
 from rammer_mlir.cli.run_programs import explained, record, runnable_program
@@ -150,7 +151,7 @@ def _run_model(options: argparse.Namespace) -> int:
     check_explained(options)
     if options.emulate:
         check_timeline(options, "an emulated GPU")
-    for name in filter(None, (options.outputs, options.timeline)):
+    for name in output_files(options):
         check_writable(Path(name))
     inputs = read_arrays(options.inputs) if options.inputs else None
     with (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 
 from rammer_mlir.cli.model_options import parse_compared
 from rammer_mlir.cli.open_models import refuse_weights
@@ -48,6 +49,27 @@ def check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> 
 def _is_given(options: argparse.Namespace, name: str) -> bool:
     found = getattr(options, name)
     return found is not None and found is not False  # a number 0 is given too
+
+
+def output_files(options: argparse.Namespace) -> list[str]:
+    """Return the names of the files that a run writes: of its outputs and of its timeline.
+
+    Raises:
+        OptionError: if a name of a file is empty, or names a file that another option names too.
+    """
+    taken = [options.model]
+    for name in ("inputs", "outputs", "timeline"):
+        file: str | None = getattr(options, name)
+        if file is None:
+            continue
+        if not file:
+            raise OptionError(f"--{name}: expected the name of a file, found ''")
+        if any(Path(file).resolve() == Path(other).resolve() for other in taken):
+            raise OptionError(
+                f"--{name}: '{file}' is a file that the command uses already; choose another name"
+            )
+        taken.append(file)
+    return [file for file in (options.outputs, options.timeline) if file is not None]
 
 
 def parse_cores(text: str) -> list[int]:

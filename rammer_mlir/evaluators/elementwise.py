@@ -140,7 +140,7 @@ def convert(x: Numbers, kind: np.dtype[np.generic]) -> Numbers:
         # Comparing with `<= high` would be wrong: the limit may round up to a float out of range.
         require(bool(((whole >= low) & (whole < float(high) + 1)).all()))
         return whole.astype(kind)
-    return x.astype(np.float32).astype(np.bool_) if kind == np.bool_ else x.astype(kind)
+    return x.astype(np.float64) != 0 if kind == np.bool_ else x.astype(kind)
 
 
 def _cast(operation: Operation) -> Numbers:

@@ -30,6 +30,7 @@ from rammer_mlir.programs.host_program import (
     results_of,
 )
 from rammer_mlir.runtime.compiled import RunnableModel
+from rammer_mlir.runtime.host_arrays import readable, writable
 from rammer_mlir.runtime.signatures import PemKey, signer_of
 from rammer_mlir.support.paths import path_of
 
@@ -286,7 +287,7 @@ def _host_value(value: Any) -> Value:
         return value
     if isinstance(value, list):
         return [np.asarray(each) for each in value]
-    return np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+    return np.asarray(readable(value, "an input"))
 
 
 def _copied(value: Value) -> Value:
@@ -304,7 +305,9 @@ def _written(found: Mapping[str, Value], out: Mapping[str, Any]) -> dict[str, An
         InputError: if ``out`` names an output that does not exist, or an array in ``out`` does not
             have the shape and dtype of its output.
     """
-    for name, array in out.items():
+    for name, given in out.items():
+        if given is None:  # as without an array
+            continue
         if name not in found:
             known = ", ".join(f"'{known}'" for known in found)
             raise InputError(f"unknown output '{name}': expected one of {known}")
@@ -313,10 +316,13 @@ def _written(found: Mapping[str, Value], out: Mapping[str, Any]) -> dict[str, An
             raise InputError(
                 f"output '{name}': expected no array in 'out' for an output that is not a tensor"
             )
+        array = writable(given, f"output '{name}'")
         if (np.shape(array), getattr(array, "dtype", None)) != (value.shape, value.dtype):
             raise InputError(
                 f"output '{name}': expected {value.dtype} of shape {value.shape}, found "
                 f"{getattr(array, 'dtype', type(array).__name__)} of shape {np.shape(array)}"
             )
+        if not array.flags.writeable:
+            raise InputError(f"output '{name}': expected a writable array, found a read-only one")
         array[...] = value
-    return dict(out)
+    return {name: given for name, given in out.items() if given is not None}

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from rammer_mlir.hosted_models.loops import Loop
 
 _CHUNK = 4096
-"""Greatest number of iterations per native call.
+"""Greatest number of iterations per native call, so that interrupts are handled soon."""
 
-The limit keeps the process responsive to interrupts. It also bounds the memory for the results of
-iterations, which is allocated before each native call, even if the loop ends earlier.
+_CHUNK_BYTES = 1 << 28
+"""Most bytes of the results of a native call's iterations, unless one iteration has more.
+
+The memory is allocated before the call, even if the loop ends earlier.
 """
 
 
@@ -66,8 +68,10 @@ class _Repetition:
 
     def run(self) -> None:
         loop = self._loop
+        size = sum(spec.num_bytes for spec in self._elements)
+        most = max(1, min(_CHUNK, _CHUNK_BYTES // max(1, size)))
         while loop.goes_on and (loop.most is None or loop.number < loop.most):
-            left = _CHUNK if loop.most is None else min(loop.most - loop.number, _CHUNK)
+            left = most if loop.most is None else min(loop.most - loop.number, most)
             self._run_chunk(left)
 
     def _run_chunk(self, steps: int) -> None:

@@ -13,6 +13,9 @@ from rammer_mlir.runtime.dlpack import CPU, Borrowed, borrow
 
 Array = NDArray[np.generic]
 
+_IMMUTABLE = ("jax", "jaxlib")
+"""Packages whose arrays are immutable, though the memory that DLPack gives is writable."""
+
 
 def readable(value: Any, what: str) -> Any:
     """Return a tensor of another library as a NumPy array that shares the tensor's memory.
@@ -52,6 +55,11 @@ def writable(value: Any, what: str) -> Any:
     """
     if not _is_foreign(value, what):
         return value
+    if type(value).__module__.partition(".")[0] in _IMMUTABLE:
+        raise InputError(
+            f"{what}: expected a writable array, found {type(value).__name__} of a library whose "
+            "arrays never change; take numpy.empty"
+        )
     try:
         found = borrow(value.__dlpack__())
     except BufferError as error:

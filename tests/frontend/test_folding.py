@@ -292,3 +292,10 @@ def test_extreme_factors_give_the_results_of_each_operator(operator: str, factor
         expected = np.maximum(scaled.astype(np.float32) + np.float32(-1.5), 0)
     with rammer_mlir.compile(model, num_veus=1, cache=False) as executable:
         np.testing.assert_allclose(executable(x), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_small_numbers_are_true() -> None:
+    numbers = np.array([1e-300, -1e-300, 0.0, np.nan])
+    model = parsed("g () => (bool[4] y) { y = Cast<to=9> (x) }")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(numbers, "x"))
+    check(model)

@@ -55,6 +55,33 @@ from rammer_mlir.frontends.onnx import import_model
             "(float[2,4] x) => (float[2,4] y) {y = LpNormalization<axis=2>(x)}",
             "expected an axis from -2 to 1, found 2",
         ),
+        (
+            "(float[2,2] x, int64[4,2] k) => (float[4,2] y) {y = GatherElements<axis=1>(x, k)}",
+            "expected indices within [2, 2] except along axis 1, found [4, 2]",
+        ),
+        (
+            "(float[2,2] x, int64[2,3] k, float[2,3] u) => (float[2,2] y)"
+            "{y = ScatterElements<axis=0>(x, k, u)}",
+            "expected indices within [2, 2] except along axis 0, found [2, 3]",
+        ),
+        (
+            "(float[2,3] x, int64[4,1] k) => (float[4] y) {y = GatherND<batch_dims=1>(x, k)}",
+            "expected indices of the batch dimensions [2], found [4, 1]",
+        ),
+        (
+            "(float[2,3] x, int64[2,2] k) => (float[N] y) {y = GatherND<batch_dims=1>(x, k)}",
+            "expected tuples of at most 1 indices, found 2 in [2, 2]",
+        ),
+        (
+            "(float[2,4] x, int64[2] k) => (float[2,4] y)"
+            "{y = ReverseSequence<batch_axis=1, time_axis=0>(x, k)}",
+            "expected sequence_lens of shape [4], found [2]",
+        ),
+        (
+            "(float[1,1,2,2] x, int64[1,1,1,1] k) => (float[1,1,4,4] y)"
+            "{y = MaxUnpool<kernel_shape=[2,2], strides=[2,2]>(x, k)}",
+            "expected indices of the data's shape [1, 1, 2, 2], found [1, 1, 1, 1]",
+        ),
     ],
 )
 def test_invalid_nodes(graph: str, text: str) -> None:

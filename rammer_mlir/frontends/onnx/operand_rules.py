@@ -92,13 +92,46 @@ def transposition(node: Operands) -> Iterator[str]:
 def element_indices(node: Operands) -> Iterator[str]:
     """Yield the problems of the indices and updates of an operator such as ScatterElements.
 
-    The indices must have the rank of the data, and the updates must have the shape of the indices.
+    The indices must have the rank of the data, and must not be longer than the data except along
+    the axis. The updates must have the shape of the indices.
     """
     data, indices, updates = node.shape(0), node.shape(1), node.shape(2)
-    if data is not None and indices is not None and len(data) != len(indices):
-        yield f"expected indices of {len(data)} dimensions, like the data's, found {indices}"
+    if data is not None and indices is not None:
+        if len(data) != len(indices):
+            yield f"expected indices of {len(data)} dimensions, like the data's, found {indices}"
+            return
+        axis = node.number("axis", 0) % max(1, len(data))
+        if any(i > d for n, (i, d) in enumerate(zip(indices, data, strict=True)) if n != axis):
+            yield f"expected indices within {data} except along axis {axis}, found {indices}"
     if indices is not None and updates is not None and indices != updates:
         yield f"expected updates of the indices' shape {indices}, found {updates}"
+
+
+def slice_indices(node: Operands) -> Iterator[str]:
+    """Yield a problem unless the index tuples of GatherND fit the data and its batch dimensions."""
+    data, indices, batch = node.shape(0), node.shape(1), node.number("batch_dims", 0)
+    if data is None or not indices:
+        return
+    if data[:batch] != indices[:batch]:
+        yield f"expected indices of the batch dimensions {data[:batch]}, found {indices}"
+    if batch + indices[-1] > len(data):
+        most = len(data) - batch
+        yield f"expected tuples of at most {most} indices, found {indices[-1]} in {indices}"
+
+
+def lengths(node: Operands) -> Iterator[str]:
+    """Yield a problem unless ReverseSequence has a length for each sequence of the batch."""
+    data, found = node.shape(0), node.shape(1)
+    axis = node.number("batch_axis", 1)
+    if data is not None and found is not None and axis < len(data) and found != [data[axis]]:
+        yield f"expected sequence_lens of shape {[data[axis]]}, found {found}"
+
+
+def places(node: Operands) -> Iterator[str]:
+    """Yield a problem unless MaxUnpool has an index for each element."""
+    data, found = node.shape(0), node.shape(1)
+    if data is not None and found is not None and data != found:
+        yield f"expected indices of the data's shape {data}, found {found}"
 
 
 def slice_updates(node: Operands) -> Iterator[str]:
@@ -187,11 +220,14 @@ OPERAND_RULES: Mapping[str, tuple[OperandRule, ...]] = {
     **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "QLinearConv"), (window_ranks,)),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), (recurrent,)),
     "GatherElements": (element_indices,),
+    "GatherND": (slice_indices,),
     "Gemm": (gemm,),
     "InstanceNormalization": (channel_vectors,),
     "LRN": (local_size,),
     "LpNormalization": (norm_order,),
+    "MaxUnpool": (places,),
     "PRelu": (slope,),
+    "ReverseSequence": (lengths,),
     "ScatterElements": (element_indices,),
     "ScatterND": (slice_updates,),
     "Transpose": (transposition,),
