@@ -279,3 +279,15 @@ def test_convolutions_without_an_axis_are_in_one_graph(case: str, number: int, n
     """All convolutions are in one graph, even if their operands lack the axes of size 1."""
     (module,) = offloaded(model_of(case), name).image.modules
     assert [node.op for node in Graph.from_json(module.content).nodes].count("Conv") == number
+
+
+@pytest.mark.filterwarnings("ignore:offload. expected regions")  # too small to pay
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+def test_extreme_constants(number: str) -> None:
+    text = "g (float[4,64] x) => (float[4,64] y) { r = Relu(x)  y = Add(r, c) }"
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> {text}')
+    constant = np.float32(number)
+    model.graph.initializer.append(numpy_helper.from_array(np.asarray(constant), "c"))
+    x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
+    with rammer_mlir.compile(model, offload="numpy", offload_choice="always") as compiled:
+        np.testing.assert_array_equal(compiled(x), np.maximum(x, 0) + constant)

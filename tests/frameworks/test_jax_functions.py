@@ -13,7 +13,7 @@ import pytest
 import rammer_mlir
 import rammer_mlir.jax
 from rammer_mlir.benchmarks.frameworks import jax_networks as networks
-from rammer_mlir.errors import OptionError, RammerError, UnsupportedError
+from rammer_mlir.errors import InputError, OptionError, RammerError, UnsupportedError
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.support.aligned import address_of
 
@@ -225,3 +225,13 @@ def test_settings_of_jax_distinguish_compiled_functions() -> None:
     with jax.enable_x64(True):
         assert ours(x).dtype == jnp.float64
     assert ours(x).dtype == jnp.float32
+
+
+def test_arrays_of_jax_receive_no_outputs() -> None:
+    lowered = jax.jit(lambda x: x + 1).lower(np.zeros(4, np.float32))
+    with rammer_mlir.compile(lowered) as compiled:
+        given = jnp.zeros(4)
+        feeds = {compiled.input_names[0]: np.ones(4, np.float32)}
+        with pytest.raises(InputError, match="arrays never change"):
+            compiled.run(feeds, out={"result0": given})
+        np.testing.assert_array_equal(given, np.zeros(4))

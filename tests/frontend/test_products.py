@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from node_checks import check_node, floats, run_node
-from onnx import parser
+from onnx import numpy_helper, parser
 
 import rammer_mlir
 
@@ -87,3 +87,21 @@ def test_matmul_integer(kind: type[np.integer[Any]], per_row: bool) -> None:
     found = run_node("MatMulInteger", [a, b, zero_a, zero_b])["out0"]
     wide_a = a.astype(np.int32) - zero_a.reshape(-1, 1)
     np.testing.assert_array_equal(found, wide_a @ (b.astype(np.int32) - zero_b))
+
+
+def test_a_zero_point_of_terms_that_only_the_weight_has() -> None:
+    """A sum over a dimension of the quantized weight alone keeps the weight's zero point."""
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21]> g (uint8[1,16] x) => (float[1,32] y)
+        <float s = {1.0}, uint8 z = {0}, float t = {0.5}, uint8 q = {1}> {
+            a = DequantizeLinear(x, s, z)  b = DequantizeLinear(w, t, q)
+            y = Einsum<equation="mk,kjn->mn">(a, b) }"""
+    )
+    random = np.random.default_rng(0)
+    weight = random.integers(0, 255, (16, 3, 32), np.uint8)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    x = random.integers(0, 255, (1, 16), np.uint8)
+    with rammer_mlir.compile(model, num_veus=1) as compiled:
+        found = compiled(x)
+    expected = np.einsum("mk,kjn->mn", x.astype(float), (weight.astype(float) - 1) * 0.5)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

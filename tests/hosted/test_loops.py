@@ -6,6 +6,7 @@ The body of such a loop is a program that runs in each iteration.
 from __future__ import annotations
 
 import time
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import onnx
 import pytest
 
 import rammer_mlir
+from rammer_mlir.errors import InputError
 from rammer_mlir.hosted_models.model import HostedModel
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.runtime.executable import Executable
@@ -168,3 +170,36 @@ def test_a_vector_of_one_element_counts() -> None:
     made = rammer_mlir.compile(model, cache=False)
     found = made.run({"x": np.zeros(4, np.float32), "n": np.array([5])})
     np.testing.assert_array_equal(found["y"], np.full(4, 10, np.float32))
+
+
+def test_long_loops_allocate_their_results_in_parts() -> None:
+    """A loop that ends early does not allocate the results of its largest number of iterations."""
+    text = """(int64 M, bool c) => (float[k,512,1024] s) {
+        start = Constant <value = float {0}> ()
+        last, s = Loop (M, c, start) <body = b (int64 i, bool ci, float v)
+            => (bool co, float vo, float[512,1024] so) {
+                one = Constant <value = float {1}> ()  vo = Add (v, one)
+                end = Constant <value = float {5}> ()  co = Less (vo, end)
+                shape = Constant <value_ints = [512, 1024]> ()  so = Expand (vo, shape) } > }"""
+    feeds = {"M": np.array(2**63 - 1), "c": np.array(True)}
+    with rammer_mlir.compile(model_of(text), num_veus=1) as compiled:
+        tracemalloc.start()
+        found = compiled.run(feeds)["s"]
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert found.shape == (5, 512, 1024)
+    np.testing.assert_array_equal(found[:, 0, 0], [1, 2, 3, 4, 5])
+    assert peak < 1 << 30
+
+
+def test_outputs_of_a_host_program_may_be_left_to_the_run() -> None:
+    text = "(float[n] x) => (int64[1,q] z, float[n] y) { z = NonZero (x)  y = Exp (x) }"
+    x = np.array([0, 2, 0, 3], np.float32)
+    with rammer_mlir.compile(model_of(text), num_veus=1) as compiled:
+        y = np.empty(4, np.float32)
+        found = compiled.run({"x": x}, out={"z": None, "y": y})
+        np.testing.assert_array_equal(found["z"], [[1, 3]])
+        assert found["y"] is y
+        y.flags.writeable = False
+        with pytest.raises(InputError, match="output 'y': expected a writable array"):
+            compiled.run({"x": x}, out={"y": y})

@@ -14,6 +14,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from rammer_mlir.cli.arrays import read_arrays, write_arrays
 from rammer_mlir.cli.run import main
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.timeline.spans import Span, Timeline
@@ -249,3 +250,30 @@ def test_outputs_that_cannot_be_written(
     assert not absent.exists()
     if Path("/dev/full").exists():
         assert "No space left" in failure(capsys, artifact, "--outputs", "/dev/full")
+
+
+def test_arrays_of_any_name_are_written(tmp_path: Path) -> None:
+    arrays = {"file": np.arange(3), "allow_pickle": np.ones((2, 0), np.float16), "a/b": np.bool_(1)}
+    write_arrays(tmp_path / "out.npz", {name: np.asarray(v) for name, v in arrays.items()})
+    found = read_arrays(str(tmp_path / "out.npz"))
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert found[name].dtype == np.asarray(array).dtype
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_files_of_a_run_have_names_of_their_own(
+    artifact: str, inputs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = str(tmp_path / "both.npz")
+    before = Path(artifact).read_bytes(), Path(inputs).read_bytes()
+    assert "uses already" in failure(capsys, artifact, "--outputs", artifact)
+    assert "uses already" in failure(capsys, artifact, "--inputs", inputs, "--outputs", inputs)
+    assert "uses already" in failure(capsys, artifact, "--outputs", both, "--timeline", both)
+    for option in ("--inputs", "--outputs", "--timeline"):
+        assert "expected the name of a file, found ''" in failure(capsys, artifact, option, "")
+    assert (Path(artifact).read_bytes(), Path(inputs).read_bytes()) == before
+
+
+def test_a_folder_cannot_be_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "cannot read" in failure(capsys, "--verify", str(tmp_path))
