@@ -34,7 +34,7 @@ from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.frontends.onnx.digest import model_digest
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.model import Model
-from rammer_mlir.frontends.onnx.source_folders import Source
+from rammer_mlir.frontends.onnx.source_folders import ModelWithData, Source
 from rammer_mlir.runtime.artifact import read_split, split_artifact
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.runtime.loader import open_artifact
@@ -163,6 +163,8 @@ class CachedCompiler:
         """
         self._options, self._device, self._executor = options, device, executor
         self._cache = user_cache() if cached and options.backend.is_cached else None
+        # Weights in another library's memory may change between two specializations.
+        self._changing = source if isinstance(source, ModelWithData) else None
         self._digest = None
         if self._cache is not None:
             self._digest = source if isinstance(source, Digest) else model_digest(source)
@@ -187,6 +189,7 @@ class CachedCompiler:
         if self._digest is not None:
             text = repr((self._digest, given_digest(given), number))
             part._digest = hashlib.sha256(text.encode()).hexdigest()
+            part._changing = None
         return part
 
     def find(self, given: Given) -> CompiledModel | None:
@@ -196,6 +199,8 @@ class CachedCompiler:
         """
         if self._cache is None:
             return None
+        if self._changing is not None:
+            self._digest = model_digest(self._changing)
         problem = obstacle(self._digest, self._options)
         if self._digest is None or problem is not None:
             log_cache(f"not asked, {problem}")

@@ -27,8 +27,10 @@ from rammer_mlir.compiler.cache import ARTIFACT, CompileCache
 from rammer_mlir.compiler.caching import keys
 from rammer_mlir.compiler.caching.cache_file import FILE, CacheFile, Kept
 from rammer_mlir.compiler.caching.keys import compile_key
+from rammer_mlir.compiler.models import Request, compile_any
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import CacheWarning, RammerError
+from rammer_mlir.frontends.onnx.source_folders import ModelWithData
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.scheduling.policies import POLICIES, register_policy
 from rammer_mlir.scheduling.policies.sequential import Sequential
@@ -442,3 +444,44 @@ def test_every_source_of_the_compiler_is_in_the_key() -> None:
     assert {"lowering/cpu/runtime.mlir", "scheduling/devices/a100.toml", "errors.py"} <= names
     assert "passes/rtask_tile.py" in names
     assert not any(name.startswith("benchmarks") or name.endswith(".pyc") for name in names)
+
+
+def test_weights_that_change_between_specializations_are_not_mistaken(folder: Path) -> None:
+    """A specialization that is compiled after a change of the weights is not found without it."""
+    model = product(size=64)
+    weights = numpy_helper.to_array(model.graph.initializer[0]).copy()
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    source = ModelWithData(model, {"w": weights.data.cast("B")})
+
+    def results(compiled: Any, rows: int) -> Any:
+        return compiled.run({"x": np.ones((rows, 64), np.float32)})["y"]
+
+    def compiled() -> Any:
+        return compile_any(Request(source, check_options("cpu", num_veus=1)))
+
+    with compiled() as first:
+        once = results(first, 2)
+        weights *= 2
+        np.testing.assert_allclose(results(first, 3)[:2], 2 * once, rtol=1e-5, atol=1e-5)
+    weights /= 2
+    with compiled() as second:
+        np.testing.assert_allclose(results(second, 3)[:2], once, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["bulk = 1 << 52", "bulk = -1000", "content = 'text'", "identity = 3", "parts = '{'"],
+)
+def test_damaged_values_of_an_entry_count_as_missing(folder: Path, damage: str) -> None:
+    file = CacheFile(folder, 1 << 30)
+    file.keep(ARTIFACT, "k", b"abc", bulk=(memoryview(b"x" * 100),), parts={"a": "b"})
+    with closing(sqlite3.connect(folder / FILE)) as database, database:
+        database.execute(f"UPDATE entries SET {damage}")
+    if "parts" in damage:
+        assert file.nearest(ARTIFACT, {"a": "b"}) is None
+        assert file.find(ARTIFACT, "k") is not None
+    else:
+        assert file.find(ARTIFACT, "k") is None
+        assert not file.kept()

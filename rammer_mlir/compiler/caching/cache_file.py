@@ -212,8 +212,9 @@ class CacheFile:
         def read(database: sqlite3.Connection) -> Parts | None:
             query = "SELECT parts FROM entries WHERE level = ? ORDER BY used DESC LIMIT ?"
             rows: list[tuple[str]] = database.execute(query, (level, _NEWEST)).fetchall()
-            found: list[Parts] = [json.loads(text) for (text,) in rows]
-            return max(found, key=lambda other: _agreement(parts, other), default=None)
+            found = (_parts(text) for (text,) in rows)
+            known = [each for each in found if each is not None]
+            return max(known, key=lambda other: _agreement(parts, other), default=None)
 
         return self._read(read, None)
 
@@ -317,6 +318,15 @@ class CacheFile:
                 "another folder in RAMMER_CACHE_DIR, or leave it empty to do without"
             )
             warn_user(message, CacheWarning)
+
+
+def _parts(text: object) -> Parts | None:
+    """Return the key components that an entry has as text; None if they are damaged."""
+    try:
+        found = json.loads(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _agreement(parts: Parts, other: Parts) -> int:

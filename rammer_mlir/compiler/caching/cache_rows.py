@@ -69,18 +69,19 @@ def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Ent
         "SELECT number, identity, content, bulk, crc, seconds FROM entries "
         "WHERE level = ? AND key = ?"
     )
-    row: tuple[int, bytes, bytes, int, int, float] | None
+    row: tuple[int, object, object, int, int, float] | None
     row = database.execute(query, (level, key)).fetchone()
     if row is None:
         return None
     number, identity, content, size, crc, seconds = row
-    bulk = _bulk(database, number, size)
-    if bulk is None or _crc(identity, content, bulk.data) != crc:
-        log_cache(f"{level}: damaged entry {key} removed")
-        with database:
-            _remove_number(database, number)
-        return None
-    return number, Entry(identity, content, bulk, seconds)
+    if isinstance(identity, bytes) and isinstance(content, bytes):
+        bulk = _bulk(database, number, size)
+        if bulk is not None and _crc(identity, content, bulk.data) == crc:
+            return number, Entry(identity, content, bulk, seconds)
+    log_cache(f"{level}: damaged entry {key} removed")
+    with database:
+        _remove_number(database, number)
+    return None
 
 
 def _bulk(database: sqlite3.Connection, number: int, size: int) -> NDArray[np.uint8] | None:
@@ -88,15 +89,18 @@ def _bulk(database: sqlite3.Connection, number: int, size: int) -> NDArray[np.ui
 
     Return None if the pieces do not have ``size`` bytes in total, because the entry is damaged.
     """
+    query = "SELECT coalesce(sum(length(data)), 0) FROM pieces WHERE entry = ?"
+    if database.execute(query, (number,)).fetchone() != (size,):
+        return None
     bulk, end = aligned_bytes(size), 0
     rows = database.execute("SELECT data FROM pieces WHERE entry = ? ORDER BY number", (number,))
     for (data,) in rows:
-        begin, end = end, end + len(data)
-        if end > size:
+        if not isinstance(data, bytes):
             return None
+        begin, end = end, end + len(data)
         bulk[begin:end] = np.frombuffer(data, np.uint8)
     bulk.flags.writeable = False
-    return bulk if end == size else None
+    return bulk
 
 
 def add(database: sqlite3.Connection, row: Sequence[object], bulk: Sequence[memoryview]) -> None:
