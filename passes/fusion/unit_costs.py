@@ -9,7 +9,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.fusion.grouping import Units
 from rammer_mlir.passes.fusion.operation_graph import OperationGraph
 from rammer_mlir.passes.fusion.spaces import FusedSpace
-from rammer_mlir.passes.ir.structured import Structured, is_constant, is_table
+from rammer_mlir.passes.ir.structured import Structured, is_constant
 from rammer_mlir.passes.tiling.choice import LoopLimit
 from rammer_mlir.passes.tiling.device_tiles import estimated_kernel
 from rammer_mlir.passes.tiling.kernel import loop_limits
@@ -24,8 +24,7 @@ _Pattern = tuple[tuple[int, tuple[tuple[int, int], ...], tuple[bool, ...]], ...]
 
 For each operation: the number of its pattern (``Units.kind``), the origin of each used value, and
 for each result whether the unit writes it to memory. An origin is a pair: an operation's position
-in the unit and a result's index, or ``_OUTSIDE`` and the value's number, or ``_CONSTANT`` and
-whether elements of the constant differ.
+in the unit and a result's index, or ``_OUTSIDE`` and the value's number, or ``_CONSTANT`` and 0.
 """
 
 _OUTSIDE, _CONSTANT = -1, -2
@@ -130,7 +129,7 @@ class UnitCosts:
 
 
 def _source(value: ir.Value, number: int) -> tuple[int, int]:
-    return (_CONSTANT, int(is_table(value))) if is_constant(value) else (_OUTSIDE, number)
+    return (_CONSTANT, 0) if is_constant(value) else (_OUTSIDE, number)
 
 
 def estimate(

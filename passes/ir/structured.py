@@ -45,14 +45,6 @@ def is_constant(value: ir.Value) -> bool:
     return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
 
 
-def is_table(value: ir.Value) -> bool:
-    """Whether a value is the result of an ``arith.constant`` whose elements are not all equal."""
-    if isinstance(value.owner, ir.Block) or not is_constant(value):
-        return False
-    held = value.owner.attributes["value"]
-    return not (isinstance(held, ir.DenseElementsAttr) and held.is_splat)
-
-
 def constant_value(value: ir.Value) -> float | None:
     """Return the number of an ``arith.constant`` of floats; None for any other value."""
     owner = value.owner

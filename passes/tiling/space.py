@@ -20,7 +20,7 @@ from math import prod
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.boxes import can_slice, loops_in, panel_index
 from rammer_mlir.passes.ir.gathers import gathers_of, only_gathers
-from rammer_mlir.passes.ir.structured import Structured, is_table, plain_dim
+from rammer_mlir.passes.ir.structured import Structured, is_constant, plain_dim
 
 Loop = tuple[int, int]
 """A loop or a result: an operation's index in the group, and the loop's or result's index."""
@@ -224,10 +224,10 @@ def _can_cut(op: Structured, loop: int) -> bool:
     """Whether a parallel loop can be cut into tiles, each of which accesses a box of each operand.
 
     This does not hold if the loop indexes a constant of the IR, which is kept whole so that it can
-    be folded. A constant of equal elements can be cut: every tile of it is a smaller constant.
+    be folded.
     """
     return op.parallel[loop] and all(
-        can_slice(expr, {loop}) and not (is_table(value) and loop in loops_in(expr))
+        can_slice(expr, {loop}) and not (is_constant(value) and loop in loops_in(expr))
         for map_, value in zip(op.maps, op.op.operation.operands, strict=True)
         for expr in map_.results
     )

@@ -135,8 +135,8 @@ def _occupying(num_veus: int) -> int:
 
 def _cpu_shaped(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
     weights = f"rtask-block-weights{{width={_panel_width(options, named)}}}"
-    # An rTask of the second rKernel of an rOperator accesses as many bytes.
-    small = min(options.tile_bytes or _CPU_WORK, _CPU_WORK // 32)
+    # Only threads share cache lines. An rTask of an rOperator's second rKernel has as many bytes.
+    small = _CPU_WORK // 32 if _is_cpu(options) else 0
     return (weights, *_winograd(options), *_fused_bodies(options, small))
 
 

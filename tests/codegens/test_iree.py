@@ -186,7 +186,7 @@ def test_kinds_beside_double_precision(case: str) -> None:
     """
     kinds = {kernel.partition("_")[0] for kernel in host_kernels(CASES[case]())}
     scaled = {"elementwise"} if case == "norm" else set[str]()
-    assert kinds <= {"copy", "border"} | scaled
+    assert kinds <= {"copy", "border", "pad"} | scaled
 
 
 def test_elementwise_functions_alone_are_the_hosts() -> None:

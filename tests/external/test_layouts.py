@@ -157,7 +157,7 @@ def test_regions_read_and_write_blocks(veus: int, policy: str, softsigns: Softsi
 
 def test_nothing_is_converted_between_regions_and_convolutions(softsigns: Softsigns) -> None:
     in_blocks = operators(BETWEEN)
-    assert len(in_blocks) == 9, "three convolutions, three regions, a pool, and two of a padding"
+    assert len(in_blocks) == 8, "three convolutions, three regions, a pool, and a padding"
     regions = [line for line in in_blocks if "@softsigns" in line]
     assert len(regions) == 3 and all(line.count("x16xf32>") == 2 for line in regions)
     softsigns.takes_blocks = False

@@ -43,10 +43,7 @@ class _Graphs:
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region has multiply-accumulate operations.
-
-        To compute any other region takes the host less time than a call of the engine.
-        """
+        """Return whether a region has multiply-accumulates; other regions cost less than a call."""
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:

@@ -188,8 +188,7 @@ def _multiply(
     """Append a matmul or convolution of the tensors ``factors``; return the result's name.
 
     ``op`` is the operator for f32; for i8 it gets the suffix ``Integer``, and f16 is converted to
-    f32. ``attributes`` are the operator's attributes, such as strides. The result is named ``out``,
-    or gets a generated name if ``out`` is empty.
+    f32. The result is named ``out``, or gets a generated name if ``out`` is empty.
     """
     kind = reading.inputs[0].element_type
     if kind == "f16":

@@ -17,11 +17,7 @@ class GraphWriter:
         self._constants: dict[tuple[object, ...], GraphConstant] = {}
 
     def node(self, op: str, inputs: Sequence[str], out: str = "", **attributes: Value) -> str:
-        """Append an operator on the tensors named ``inputs``; return the name of its result.
-
-        ``op`` is the operator's name, ``attributes`` are its attributes. The result is named
-        ``out``, or gets a generated name if ``out`` is empty.
-        """
+        """Append operator ``op``; return its result's name, ``out`` or a generated name."""
         name = out or f"t{len(self._nodes)}"
         self._nodes.append(GraphNode(op, tuple(inputs), (name,), attributes))
         return name
@@ -40,10 +36,7 @@ class GraphWriter:
         return found.name
 
     def number(self, value: float, element_type: str = "f32") -> str:
-        """Return the name of a scalar constant of the graph, which is added if the graph lacks it.
-
-        ``value`` is the constant's value, and ``element_type`` its type.
-        """
+        """Return the name of the scalar constant ``value``; add it if the graph lacks it."""
         name = f"c{len(self._constants)}"
         values = (float(value),) if element_type[0] == "f" else (int(value),)
         return self._constants.setdefault(

@@ -85,10 +85,7 @@ class Iree:
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region has an operation that is not an element-wise function.
-
-        The host fuses element-wise functions into its own rKernels.
-        """
+        """Return False for a region of element-wise functions only, which the host fuses."""
         return has_main_operation(facts.readings)
 
     def prepare(self, regions: Sequence[Region]) -> None:

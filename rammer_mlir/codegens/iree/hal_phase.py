@@ -1,7 +1,4 @@
-"""Finds the only dispatch of a region in the MLIR text of IREE's ``hal`` phase.
-
-A dispatch is IREE's launch of a grid of workgroups that execute one function.
-"""
+"""Finds the only dispatch of a region in the MLIR text of IREE's ``hal`` phase."""
 
 from __future__ import annotations
 
@@ -30,9 +27,7 @@ _OTHERS = re.compile(
 
 
 def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
-    """Return the call of the dispatch function in a program with a single dispatch.
-
-    Return None if the program has other commands for the device, or sizes that are not constant.
+    """Return the call of a program's only dispatch, with constant sizes; None for other programs.
 
     Args:
         text: MLIR text of IREE's ``hal`` phase.
@@ -59,9 +54,9 @@ def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
 
 
 def _part_with(text: str, pattern: re.Pattern[str]) -> tuple[str, re.Match[str]] | None:
-    """Return the text of the first function of a module that a pattern matches, and the match.
+    """Return the text of the first function that matches a pattern, and the match.
 
-    ``text`` is the module's MLIR text. The result is None if no function matches.
+    The result is None if no function matches.
     """
     for part in text.split("util.func"):
         found = pattern.search(part)
@@ -71,10 +66,10 @@ def _part_with(text: str, pattern: re.Pattern[str]) -> tuple[str, re.Match[str]]
 
 
 def _bound(listing: str, part: str, known: Mapping[str, int]) -> list[int] | None:
-    """Return, for each buffer binding in order, the index of the region's operand that it binds.
+    """Return the operand's index for each buffer binding, in the order of the bindings.
 
     Args:
-        listing: MLIR text of the bindings of a dispatch, each on its own line.
+        listing: the bindings, each on its own line of MLIR text.
         part: text of the function that contains the bindings.
         known: indices of the operands by their SSA names in the function.
 

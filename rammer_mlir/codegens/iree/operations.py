@@ -1,7 +1,4 @@
-"""Decides which operations, given by their readings, IREE compiles to a single dispatch.
-
-A dispatch is IREE's launch of a grid of workgroups that execute one function.
-"""
+"""Decides which operations, given by their readings, IREE compiles to a single dispatch."""
 
 from __future__ import annotations
 
@@ -48,10 +45,7 @@ Measured on one vEU on a Zen 4 core, in f32 and layout NCHW.
 
 
 def is_supported(reading: Reading) -> bool:
-    """Whether IREE compiles an operation to efficient code without converting its operands.
-
-    IREE must compute in the element types of the operands and of the result.
-    """
+    """Whether IREE compiles an operation to efficient code that computes in its operands' types."""
     operands = (*reading.inputs, reading.output)
     is_known = reading.kind in _MAIN or reading.kind in _ELEMENTWISE
     return is_known and all(operand.element_type in ELEMENT_TYPES for operand in operands)

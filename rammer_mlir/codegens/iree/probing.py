@@ -38,8 +38,7 @@ class Tiles:
     Attributes:
         workgroups_each: number of workgroups of each rTask.
         num_rtasks: number of rTasks.
-        box: the box of the output that an rTask writes, with offsets as affine expressions of the
-            rTask's index ``d0``; None if a single rTask writes the whole output.
+        box: the box of the output that rTask ``d0`` writes; None if it writes the whole output.
     """
 
     workgroups_each: int
@@ -98,15 +97,15 @@ class _Grid:
     strides: tuple[int, ...]
 
     def part(self, rtask: int) -> Part:
-        """Return an rTask's box as a slice per dimension; NumPy clips it at the output's border."""
+        """Return the box of an rTask as slices; NumPy clips the slices at the output's border."""
         digits = (rtask // s % n for s, n in zip(self.strides, self.counts, strict=True))
         starts = (digit * size for digit, size in zip(digits, self.sizes, strict=True))
         return tuple(slice(s, s + size) for s, size in zip(starts, self.sizes, strict=True))
 
     def box(self) -> Box:
-        """Return the box that an rTask writes, with an offset and a size for each dimension.
+        """Return the box of rTask ``d0``, with an offset and a size for each dimension.
 
-        An offset is 0, or the text of an affine expression of the rTask's index ``d0``.
+        The offset is the text of an affine expression of ``d0``, or 0.
         """
         digits = zip(self.sizes, self.counts, self.strides, strict=True)
         return [(f"d0 floordiv {s} mod {n} * {z}" if n > 1 else 0, z) for z, n, s in digits]

@@ -75,13 +75,13 @@ def known_weights(host: EntryHost, graph: Graph) -> dict[str, Numbers]:
 
 
 def opened(graph: Graph, weights: Mapping[str, object], run: Run) -> OpenEntry:
-    """Return the ``OpenEntry`` by which compiled code runs a graph through a Python function.
+    """Return an entry by which compiled code runs a graph through the Python function ``run``.
 
     Args:
         graph: the graph, whose inputs and outputs are the buffers that compiled code passes.
         weights: the graph's inputs that are weights, by name.
-        run: the Python function, which runs the graph. Its arguments are the addresses of the
-            outputs, and of the inputs that are not weights, by name.
+        run: runs the graph, given the addresses of the outputs, and of the inputs that are not
+            weights, by name.
     """
     buffers: Sequence[GraphTensor] = (*graph.inputs, *graph.outputs)
     places = [(n, t.name) for n, t in enumerate(buffers) if t.name not in weights]

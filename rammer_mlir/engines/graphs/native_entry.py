@@ -39,13 +39,13 @@ def operands_of(graph: Graph) -> dict[int, GraphTensor]:
 def native_entry(
     host: EntryHost, calls: CallList, made: ExitStack, message_of: Callable[[int], str]
 ) -> OpenEntry:
-    """Return the ``OpenEntry`` by which compiled code executes the call list ``calls``.
+    """Return an entry by which compiled code executes the call list ``calls``.
 
     Args:
         host: has the address of ``RUN_CALLS`` of the compiled program.
         calls: the calls of a run.
-        made: frees the library's objects that the calls use. It is closed when the ``OpenEntry`` is
-            closed, or when ``calls`` is garbage-collected.
+        made: frees the library's objects that the calls use. It is closed when the entry is closed,
+            or when ``calls`` is garbage-collected.
         message_of: returns the library's message for a nonzero status.
     """
     close = weakref.finalize(calls, _close, made, os.getpid())

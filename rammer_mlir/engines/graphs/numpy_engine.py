@@ -27,11 +27,11 @@ class NumPyEngine:
     name: ClassVar[str] = "numpy"
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Return the ``OpenEntry`` by which compiled code runs a module's graph on NumPy arrays.
+        """Check that the engine knows all operators of a module's graph; return the graph's entry.
 
         Raises:
-            TargetError: if the engine does not know an operator of the graph; the message names the
-                first such operator.
+            TargetError: if the engine does not know an operator; the message names the first such
+                operator.
         """
         graph, weights = read_graph(host)
         for node in graph.nodes:

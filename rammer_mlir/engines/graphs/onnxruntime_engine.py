@@ -48,7 +48,7 @@ class OnnxRuntimeEngine:
     )
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Create a session for a module's graph; return the ``OpenEntry`` that runs the session.
+        """Create a session for a module's graph, and return the entry that runs the session.
 
         Raises:
             TargetError: if ONNX Runtime refuses the graph.
@@ -164,11 +164,10 @@ class Session:
 def _make(
     library: OrtLibrary, made: ExitStack, create: Function, release: Function, *given: Argument
 ) -> int:
-    """Create an object of ONNX Runtime, and return the object's address.
+    """Create an object with the C function ``create``, and return the object's address.
 
-    ``create`` and ``release`` are the functions of the C API that create and free the object;
-    ``given`` are the arguments of ``create``. The object is freed when the stack ``made`` is
-    closed.
+    ``given`` are the arguments of ``create``. When the stack ``made`` is closed, it frees the
+    object with the C function ``release``.
     """
     found = library.make(create, *given)
     made.callback(call_function, library.address(release), found)

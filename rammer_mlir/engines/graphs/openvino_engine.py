@@ -96,7 +96,7 @@ class OpenVinoEngine:
     def prebuilt(self, hosts: Sequence[EntryHost]) -> CodeModule | None:
         """Return a module of the form ``binary`` if the option ``form`` asks for it, else None.
 
-        ``hosts`` has the description of each stateful function of the module.
+        ``hosts`` describes each function of the module.
 
         Raises:
             TargetError: if OpenVINO refuses the graph.
@@ -131,7 +131,7 @@ def _properties_of(host: EntryHost) -> dict[str, str]:
 def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
     """Compile a module's graph; return the address of the ``ov_compiled_model_t``.
 
-    ``host`` has the module. The model is freed when the stack ``made`` is closed.
+    ``host`` has the module. Closing ``made`` frees the model.
     """
     content = onnx_model(*read_graph(host))
     core = make(library, made, "core_create", "core_free")
@@ -150,7 +150,7 @@ def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
 def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
     """Import a function's exported model; return the address of the ``ov_compiled_model_t``.
 
-    ``host`` describes the function. The model is freed when the stack ``made`` is closed.
+    ``host`` describes the function. Closing ``made`` frees the model.
     """
     content = read_blob(host)
     made.callback(len, content)  # keeps the bytes: constants of the model may be views of them
@@ -190,8 +190,7 @@ class Request:
     def bind(self, operand: GraphTensor, is_output: bool) -> Bound:
         """Return the C calls that make the buffer of an input or output a tensor of the request.
 
-        If the address of a buffer of at most ``_MOST_COPIED`` bytes changes, later runs do not bind
-        the new address: they copy the content between the buffer and memory of the call list.
+        If a buffer of at most ``_MOST_COPIED`` bytes gets a new address, later runs copy it.
         """
         port = self._port(operand.name, is_output)
         tensor = ctypes.c_uint64()
