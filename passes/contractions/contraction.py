@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.structured import (
     Structured,
-    body_operations,
     is_generic,
     shape_of,
 )
@@ -47,15 +46,14 @@ class Contraction:
 
 def multiplies_and_adds(op: ir.OpView) -> bool:
     """Whether the body of an operation adds the product of two inputs to its destination."""
-    body = [inner.operation for inner in body_operations(op)]
+    nest = Structured(op)
+    body = [inner.operation for inner in nest.body]
     if [inner.name for inner in body] != ["arith.mulf", "arith.addf"]:
         return False
     product, total = body
-    block = op.operation.regions[0].blocks[0]
-    *inputs, destination = block.arguments
+    *inputs, destination = nest.arguments
     factors, terms = set(product.operands), set(total.operands)
-    returned = list(list(block.operations)[-1].operation.operands)
-    is_sum = terms == {product.results[0], destination} and returned == list(total.results)
+    is_sum = terms == {product.results[0], destination} and nest.yielded == list(total.results)
     return is_sum and len(factors) == 2 and factors <= set(inputs)
 
 

@@ -14,9 +14,9 @@ The offset is a number, or an expression of the rTask's id ``d0``.
 
 
 def box_problems(kinds: Sequence[ir.Type], boxes: object) -> Iterator[tuple[str, object]]:
-    """Yield, for each error in user-written boxes, what was expected and what was found.
+    """Yield the expected and the found text for each error in user-written boxes.
 
-    Both are texts for an error's message, such as "numbers from 0 to 2" and "5".
+    The texts are parts of an error's message, such as "numbers from 0 to 2" and "5".
 
     Args:
         kinds: types of the inputs, or of the outputs.

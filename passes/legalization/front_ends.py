@@ -167,7 +167,7 @@ def _make_logical(module: ir.Module) -> None:
 def _remove_empty_reductions(module: ir.Module) -> None:
     """Replace StableHLO's reductions over no dimension, which MLIR cannot lower, by their operands.
 
-    The initial values are neutral, since StableHLO allows to combine them any number of times.
+    The initial values are neutral, since StableHLO may combine them any number of times.
     """
     for op in list(operations_named(module.operation, "stablehlo.reduce")):
         if not len(ir.DenseI64ArrayAttr(op.attributes["dimensions"])):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.fills import filling
@@ -121,6 +122,12 @@ def _function(
     return Reading(name, tuple(operands), output, attributes, (op.op.operation,))
 
 
+def _is_number(value: ir.Value, number: float) -> bool:
+    """Whether a value in the IR is the scalar constant ``number``, which may be NaN."""
+    found = scalar_constant(value)
+    return found == number or (found is not None and isnan(found) and isnan(number))
+
+
 def _with_constants(
     op: Structured, expression: Apply, inputs: list[Operand], indexing: Indexing
 ) -> tuple[list[Operand], Indexing]:
@@ -140,9 +147,7 @@ def _with_constants(
     dims: list[tuple[int, ...]] = []
     for operand in expression.operands:
         if isinstance(operand, Constant):
-            # Texts are compared, because NaN equals nothing.
-            texts = {str(scalar_constant(v)): v for v in op.captures}
-            scalar = texts[str(operand.value)]
+            scalar = next(v for v in op.captures if _is_number(v, operand.value))
             operands.append(operand_of(scalar, {}))
             dims.append(())
         elif isinstance(operand, Input):

@@ -28,6 +28,7 @@ from rammer_mlir.programs.dimensions import COMMAND_LINE
 from rammer_mlir.runtime.signatures import signer_of
 from rammer_mlir.support.atomic_file import check_writable
 from rammer_mlir.support.log import shown_on_stderr
+from rammer_mlir.support.paths import is_same_file
 from rammer_mlir.support.plugins import load_plugins
 from rammer_mlir.timeline.files import write_timelines
 
@@ -246,13 +247,9 @@ def _output(options: argparse.Namespace) -> str:
     if not output:
         raise OptionError("-o: expected the name of a file, found ''")
     for other, what in ((options.model, "the model"), (options.timeline, "the timeline")):
-        if other is not None and output != STREAM and _is_same(output, other):
+        if other is not None and output != STREAM and is_same_file(output, other):
             raise OptionError(f"-o: '{output}' is {what}; choose another name")
     return output
-
-
-def _is_same(a: str, b: str) -> bool:
-    return Path(a).resolve() == Path(b).resolve()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 
 from rammer_mlir.cli.model_options import parse_compared
 from rammer_mlir.cli.open_models import refuse_weights
@@ -15,6 +14,7 @@ from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.options import declared_options
 from rammer_mlir.runtime.compiled import RunnableModel
 from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.support.paths import is_same_file
 
 
 def check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> None:
@@ -64,7 +64,7 @@ def output_files(options: argparse.Namespace) -> list[str]:
             continue
         if not file:
             raise OptionError(f"--{name}: expected the name of a file, found ''")
-        if any(Path(file).resolve() == Path(other).resolve() for other in taken):
+        if any(is_same_file(file, other) for other in taken):
             raise OptionError(
                 f"--{name}: '{file}' is a file that the command uses already; choose another name"
             )

@@ -121,7 +121,7 @@ class HostedModel(ComposedModel):
             RammerError: if a part cannot be compiled for the shapes that occur.
         """
         self._check(feeds)
-        given = {t.name: _host_value(feeds[t.name]) for t in self._signature.inputs}
+        given = {t.name: _host_value(t.name, feeds[t.name]) for t in self._signature.inputs}
         found = dict(zip(self.program.outputs, self._interpreter.run(given), strict=True))
         for name, value in found.items():
             if name not in self._fresh:  # it may alias an input
@@ -282,12 +282,12 @@ def _sizes_text(step: Compute) -> str:
     return f", each size is compiled: {step.obstacle} forbids padding" if step.obstacle else ""
 
 
-def _host_value(value: Any) -> Value:
+def _host_value(name: str, value: Any) -> Value:
     if value is None or isinstance(value, np.ndarray):
         return value
     if isinstance(value, list):
         return [np.asarray(each) for each in value]
-    return np.asarray(readable(value, "an input"))
+    return np.asarray(readable(value, f"input '{name}'"))
 
 
 def _copied(value: Value) -> Value:

@@ -12,7 +12,7 @@ _MODULES, _ENTRIES, _OPTIONS = "modules", "entries", "options"
 
 
 def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry] = ()) -> Parts:
-    """Return what an artifact stores of foreign code modules: manifest entries and archive members.
+    """Return the manifest entries and archive members by which an artifact stores foreign modules.
 
     A member has the content of one module. A module whose code is linked into ``code.so``, the
     program's shared library, has no member. ``entries`` are the stateful functions of these

@@ -26,9 +26,7 @@ _from_buffer: Any = ctypes.c_byte.from_buffer  # accepts any writable buffer
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
     """Return ``size`` zeroed bytes, aligned to a cache line."""
-    raw = np.zeros(size + ALIGNMENT, dtype=np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size]
+    return _aligned_part(np.zeros(size + ALIGNMENT, dtype=np.uint8))
 
 
 def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -36,9 +34,14 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
     size = math.prod(shape) * dtype.itemsize
     if size < LARGE:
         return np.empty(shape, dtype)
-    raw = np.empty(size + ALIGNMENT, dtype=np.uint8)
-    start = -address_of(raw) % ALIGNMENT
-    return raw[start : start + size].view(dtype).reshape(shape)
+    memory = _aligned_part(np.empty(size + ALIGNMENT, dtype=np.uint8))
+    return memory.view(dtype).reshape(shape)
+
+
+def _aligned_part(memory: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the bytes from the first cache line on; there are ``ALIGNMENT`` fewer than given."""
+    start = -address_of(memory) % ALIGNMENT
+    return memory[start : start + memory.size - ALIGNMENT]
 
 
 def address_of(array: NDArray[np.generic]) -> int:

@@ -8,6 +8,11 @@ from typing import cast
 from rammer_mlir.errors import OptionError
 
 
+def is_same_file(a: str, b: str) -> bool:
+    """Return whether two paths lead to the same place; there need not be a file."""
+    return Path(a).resolve() == Path(b).resolve()
+
+
 def path_of(given: object, what: str) -> Path:
     """Return ``given``, a string or a path object, as a ``Path``.
 

@@ -1,6 +1,6 @@
 """Tests that the models of RAMMER's artifact compile, and have the sizes of that artifact.
 
-The description of the V100 is fitted to RAMMER's times; the fit predicts what the page says.
+The description of the V100 is fitted to RAMMER's times; the fit predicts the times on the page.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Tables:
-    """What each vEU does in one launch, as the tables of an artifact say.
+    """The waits and rTasks of each vEU in one launch, from the tables of an artifact.
 
     Attributes:
         veus: the waits and rTasks of each vEU, in order.

@@ -194,7 +194,7 @@ BAD_OPTIONS = {
 def test_bad_options(
     arguments: list[str], message: str, tool: Tool, model: Path, folder: Path
 ) -> None:
-    """A bad option is refused in one line, which says what was found; nothing is written."""
+    """A bad option is refused in one line, which has the bad value; nothing is written."""
     found = tool.fail(model, *arguments)
     assert found.startswith(message)
     assert list(folder.iterdir()) == []

@@ -69,7 +69,7 @@ def test_outputs_are_compared() -> None:
 
 @pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.name)
 def test_snippets_run_and_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
-    """All snippets of a page print what the page shows, run in order and in one folder.
+    """The snippets of a page, run in order and in one folder, print the output on the page.
 
     A snippet is left out if a comment says why it is not executed.
     """

@@ -1,4 +1,4 @@
-"""Tests that MLIR input is recognized by what its bodies compute, not by their operations' names.
+"""Tests that products in MLIR input are recognized by their bodies' data flow, not by names alone.
 
 Masks of indices inside of chains of products are tested, too.
 """

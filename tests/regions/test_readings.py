@@ -1,4 +1,4 @@
-"""Tests that the readings of ONNX operators describe what the operators compute.
+"""Tests that the readings of ONNX operators describe the operators' results.
 
 A reading is the recognized meaning of an operation that the front end writes. NumPy computes the
 output from the readings alone, and the tests compare it with ONNX Runtime's.

@@ -49,7 +49,7 @@ def training(length: int) -> Steps:
 
 
 def results(repeated: Repeated, original: Steps) -> list[dict[int, object]]:
-    """Execute a program with repeated steps on symbolic terms, and return what it computes.
+    """Execute a program with repeated steps on symbolic terms, and return the resulting terms.
 
     For each step of ``original``, the result has the terms of the values that it writes, by value
     index. Equal terms mean that the repeated program computes the same values as the original.

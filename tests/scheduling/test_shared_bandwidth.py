@@ -45,10 +45,10 @@ class Stepped:
         self._left = [self._demand(veu) for veu in range(len(self._items))]
 
     def _demand(self, veu: int) -> list[float]:
-        """Return what is to be done for a vEU's next item.
+        """Return the work of a vEU's next item.
 
-        These are the seconds to start it, the seconds of arithmetic, and the bytes to load; all are
-        0 at the end of the vEU's list.
+        It consists of the seconds to start the item, the seconds of arithmetic, and the bytes to
+        load; all are 0 at the end of the vEU's list.
         """
         if self._place[veu] == len(self._items[veu]):
             return [0.0] * 3

@@ -1,4 +1,4 @@
-"""Tests that the page of timelines shows and does what it should, in a headless Chromium."""
+"""Tests the content and the controls of the page of timelines, in a headless Chromium."""
 
 from __future__ import annotations
 

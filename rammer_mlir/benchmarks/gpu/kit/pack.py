@@ -147,7 +147,7 @@ def _write(folder: Path, target: str, subjects: Sequence[Subject], jobs: int) ->
 
 
 def _all(tasks: Sequence[_Task], jobs: int) -> list[Packed]:
-    """Compile and write the models of all tasks in ``jobs`` processes; return what each task wrote.
+    """Compile and write the models of all tasks in ``jobs`` processes; return their descriptions.
 
     A task is a model, the kit's folder and the target. The longest compilations begin first; the
     results are in the order of ``tasks``.
