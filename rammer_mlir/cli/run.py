@@ -44,7 +44,6 @@ from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.errors import OptionError
 from rammer_mlir.hosted_models import loading
 from rammer_mlir.runtime.compiled import CompiledModel, RunnableModel
-from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs
 from rammer_mlir.support.atomic_file import check_writable
 from rammer_mlir.support.log import logged_seconds, shown_on_stderr
@@ -174,9 +173,9 @@ def _run_model(options: argparse.Namespace) -> int:
 
 
 def _make_ready(options: argparse.Namespace, executable: RunnableModel, feeds: Arrays) -> None:
-    if options.threads is not None and isinstance(executable, Executable):
+    if options.threads is not None:
         executable.use_threads(options.threads)
-    if options.pin and isinstance(executable, Executable):
+    if options.pin:
         executable.pin(parse_cores(options.pin))
     if isinstance(executable, CompiledModel):
         check_inputs(executable.signature, feeds)

@@ -31,7 +31,7 @@ def check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> 
     if options.device and on_host:
         raise OptionError("--device: expected a GPU as target, found the CPU; leave it out")
     if isinstance(executable, HostedModel):
-        for name in ("timeline", "explain", "pin", "threads"):
+        for name in ("timeline", "explain"):
             if _is_given(options, name):
                 raise OptionError(
                     f"--{name}: expected one program, found a model that the host runs in parts, "

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from rammer_mlir.errors import InputError, RammerError
+from rammer_mlir.errors import InputError, OptionError, RammerError
 from rammer_mlir.hosted_models.interpreter import Interpreter
 from rammer_mlir.hosted_models.padded import padded_keys
 from rammer_mlir.hosted_models.parts import Part, Value
@@ -31,6 +31,7 @@ from rammer_mlir.programs.host_program import (
 )
 from rammer_mlir.runtime.compiled import RunnableModel
 from rammer_mlir.runtime.host_arrays import readable, writable
+from rammer_mlir.runtime.pinning import check_threads
 from rammer_mlir.runtime.signatures import PemKey, signer_of
 from rammer_mlir.support.paths import path_of
 
@@ -140,6 +141,43 @@ class HostedModel(ComposedModel):
         if not key or key != self._checked:
             shapes_of(self._signature, feeds)
             self._checked = key
+
+    def use_threads(self, count: int | None) -> None:
+        """Run the vEUs of every part on ``count`` threads of the part's own.
+
+        None stands for the threads that all models share. ``Executable.use_threads`` describes the
+        effect.
+
+        Raises:
+            OptionError: if the number is invalid, or the target is not a CPU.
+        """
+        if count is not None:
+            check_threads(count)
+        for part in self.parts:
+            part.use_threads(count)
+
+    def pin(self, cores: Sequence[int] | None) -> None:
+        """Pin each thread of every part to a core of ``cores``; None removes the pinning.
+
+        ``Executable.pin`` describes the effect.
+
+        Raises:
+            OptionError: if the number of cores is not the number of threads, or the target is not a
+                CPU.
+        """
+        for part in self.parts:
+            part.pin(cores)
+
+    def record(self, feeds: Mapping[str, Any], title: str = "measured") -> NoReturn:
+        """Raise ``OptionError``: a timeline shows a single program, and the model has several.
+
+        Raises:
+            OptionError: always.
+        """
+        raise OptionError(
+            "timeline: expected one program, found a model that the host runs in parts, because "
+            "data decides what runs, or how large it is; leave it out"
+        )
 
     def prepare(self, most: int | None = None) -> list[str]:
         """Compile each part whose input shapes are known before a run.

@@ -25,7 +25,6 @@ from rammer_mlir.programs.dimensions import (
 )
 from rammer_mlir.runtime.artifact import Artifact
 from rammer_mlir.runtime.compiled import Array, CompiledModel, RunnableModel
-from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pinning import check_cores, check_threads
 from rammer_mlir.runtime.signatures import PemKey, signer_of
 from rammer_mlir.support.forks import renew_in_children
@@ -218,6 +217,10 @@ class OpenModel(ComposedModel):
             for _, entry in held:
                 self._pool.release(entry)
 
+    @property
+    def _is_on_cpu(self) -> bool:
+        return self.target.startswith("cpu")
+
     def use_threads(self, count: int | None) -> None:
         """Run the vEUs of every specialization on ``count`` threads of its own.
 
@@ -227,9 +230,11 @@ class OpenModel(ComposedModel):
         Raises:
             OptionError: if the number is invalid, or the target is not a CPU.
         """
+        if not self._is_on_cpu:
+            super().use_threads(count)
         self._threads, self._cores = None if count is None else check_threads(count), None
         for model in self._pool.models():
-            _executable(model, "use_threads").use_threads(count)
+            model.use_threads(count)
 
     def pin(self, cores: Sequence[int] | None) -> None:
         """Pin each thread of every specialization to a core of ``cores``; None removes the pinning.
@@ -241,10 +246,12 @@ class OpenModel(ComposedModel):
                 CPU.
             TargetError: if the operating system refuses.
         """
+        if not self._is_on_cpu:
+            super().pin(cores)
         threads = self.num_veus if self._threads is None else min(self._threads, self.num_veus)
         self._cores = None if cores is None else check_cores(cores, threads)
         for model in self._pool.models():
-            _executable(model, "pin").pin(cores)
+            model.pin(cores)
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
         """Run once and return the measured times of each vEU's steps.
@@ -252,17 +259,12 @@ class OpenModel(ComposedModel):
         ``feeds`` are arrays by input name. ``title`` is the timeline's title for users.
 
         Raises:
-            OptionError: if the target is not a CPU.
+            OptionError: if the target is not a CPU, or the host runs the specialization in parts.
             RammerError: if the arrays do not fit the signature, or the model cannot be compiled for
                 the arrays' shapes.
         """
         with self.specialization(feeds) as model:
-            if isinstance(model, Executable):
-                return model.record(feeds, title)
-        raise OptionError(
-            f"timeline: expected the target cpu, whose vEUs record times, found {self.target}; "
-            "leave it out"
-        )
+            return model.record(feeds, title)
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
         """Run once, and write the measured times of each vEU's steps to the file ``path``.
@@ -343,9 +345,9 @@ class OpenModel(ComposedModel):
             error.args = (f"for {sizes_text(self._sizes(key))}: {error}",)
             raise
         if self._threads is not None:
-            _executable(model, "use_threads").use_threads(self._threads)
+            model.use_threads(self._threads)
         if self._cores is not None:
-            _executable(model, "pin").pin(self._cores)
+            model.pin(self._cores)
         return model
 
     def _key(self, shapes: Shapes) -> Key:
@@ -389,16 +391,3 @@ def _artifact(model: RunnableModel) -> Artifact:
     """
     assert isinstance(model, CompiledModel)
     return model.artifact()
-
-
-def _executable(model: RunnableModel, call: str) -> Executable:
-    """Return a specialization as a CPU executable.
-
-    ``call`` is the name of the method that was called, for the message.
-
-    Raises:
-        OptionError: if the target is not a CPU.
-    """
-    if not isinstance(model, Executable):
-        raise OptionError(f"{call}: expected the target cpu, found {model.target}; leave it out")
-    return model

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.errors import ArtifactError
+from rammer_mlir.errors import ArtifactError, OptionError
 from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.dimensions import OpenSignature
@@ -20,6 +20,7 @@ from rammer_mlir.runtime.artifact import Artifact, write_artifact
 from rammer_mlir.runtime.feeds import by_position
 from rammer_mlir.runtime.signatures import PemKey, signer_of
 from rammer_mlir.support.paths import path_of
+from rammer_mlir.timeline.spans import Timeline
 
 Array = NDArray[np.generic]
 
@@ -93,6 +94,38 @@ class RunnableModel(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release the model's threads and memory; the model cannot run afterwards."""
+
+    def use_threads(self, count: int | None) -> None:
+        """Run the vEUs on ``count`` threads of the model's own; None stands for shared threads.
+
+        Raises:
+            OptionError: if the number is invalid, or the target is not a CPU.
+        """
+        raise OptionError(
+            f"use_threads: expected the target cpu, found {self.target}; leave it out"
+        )
+
+    def pin(self, cores: Sequence[int] | None) -> None:
+        """Pin each thread of the model to a core of ``cores``; None removes the pinning.
+
+        Raises:
+            OptionError: if the number of cores is not the number of threads, or the target is not a
+                CPU.
+        """
+        raise OptionError(f"pin: expected the target cpu, found {self.target}; leave it out")
+
+    def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
+        """Run once and return the measured times of each vEU's steps.
+
+        ``feeds`` are arrays by input name. ``title`` is the timeline's title for users.
+
+        Raises:
+            OptionError: if the target is not a CPU, or the host runs the model in parts.
+        """
+        raise OptionError(
+            f"timeline: expected the target cpu, whose vEUs record times, found {self.target}; "
+            "leave it out"
+        )
 
     def __call__(self, *arrays: Any) -> Any:
         """Run on arrays in the signature's order; return one output, or a tuple of several."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 
+import numpy as np
+
 from rammer_mlir.programs.constants import Bytes, Constants
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.proof import Proof
+from rammer_mlir.support.aligned import ALIGNMENT
 
 
 def each_weight(constants: Constants, proof: Proof) -> Constants:
@@ -31,8 +34,9 @@ def digest(part: Bytes) -> bytes:
 class Weights:
     """Collects the weights of several programs; equal weights are stored once.
 
-    ``parts`` has the different weights in the order in which they were added. The collection is
-    these weights one after the other, without gaps.
+    ``parts`` has the different weights in the order in which they were added, and the padding
+    between them. The collection is these parts one after the other; each weight begins at a
+    multiple of ``ALIGNMENT`` bytes.
     """
 
     def __init__(self) -> None:
@@ -50,7 +54,13 @@ class Weights:
         """Return the byte offset of a weight in the collection, appending it if it is new."""
         name = digest(part)
         if name not in self._known:
+            padding = -self._size % ALIGNMENT
+            if padding:
+                self._append(np.zeros(padding, dtype=np.uint8))
             self._known[name] = self._size
-            self.parts.append(part)
-            self._size += part.nbytes
+            self._append(part)
         return self._known[name]
+
+    def _append(self, part: Bytes) -> None:
+        self.parts.append(part)
+        self._size += part.nbytes

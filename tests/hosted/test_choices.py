@@ -5,11 +5,13 @@ Only the branch that is taken is compiled; cheap branches of equal shapes are bo
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
 import rammer_mlir
-from rammer_mlir.errors import RammerError
+from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.open_models.model import OpenModel
 from tests.hosted.hosted_checks import assert_equal, check, floats, hosted, model_of, reference
 
@@ -30,6 +32,27 @@ def test_a_branch_is_compiled_when_it_is_taken() -> None:
     made = hosted(model_of(PRODUCTS), [{"x": floats(3, 4), "c": YES}])
     then, otherwise = (part for part in made.parts if isinstance(part, OpenModel))
     assert (len(then.specializations), len(otherwise.specializations)) == (1, 0)
+
+
+@pytest.mark.parametrize("rows", ["3", "N"])
+def test_threads_and_cores(rows: str) -> None:
+    """Parts get threads of their own, pinned to cores; a timeline is refused.
+
+    With open dimensions, the specialization is a host program.
+    """
+    core = min(os.sched_getaffinity(0))
+    model = model_of(PRODUCTS.replace("[3,4]", f"[{rows},4]").replace("[3,3]", f"[{rows},{rows}]"))
+    with rammer_mlir.compile(model, cache=False, num_veus=2) as made:
+        feeds = {"x": floats(3, 4), "c": YES}
+        made.use_threads(1)
+        made.pin([core])
+        assert_equal(made.run(feeds), {"y": feeds["x"] @ feeds["x"].T})
+        with pytest.raises(OptionError, match="pinning: expected 1 cores"):
+            made.pin([core, core])
+        with pytest.raises(OptionError, match="threads: expected an integer"):
+            made.use_threads(0)
+        with pytest.raises(OptionError, match="the host runs in parts"):
+            made.record(feeds)
 
 
 def test_a_branch_may_contradict_the_shapes_at_hand() -> None:

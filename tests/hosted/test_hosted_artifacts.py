@@ -55,6 +55,17 @@ def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
     assert verify(tmp_path / "again.rammer").programs > 0
 
 
+def test_weights_after_host_constants_are_aligned(tmp_path: Path) -> None:
+    """A constant of four bytes, which the host uses, precedes weights of whole cache lines."""
+    weights = ", ".join(f"{value:.3f}" for value in floats(4, 20).ravel())
+    text = f"""(float[3,4] x, bool[1] c) => (float[K] s, float[3,20] y)
+    <float[1] one = {{1.5}}, float[4,20] w = {{{weights}}}> {{
+      s = Compress(one, c)  y = MatMul(x, w) }}"""
+    with hosted(model_of(text), [{"x": floats(3, 4), "c": np.array([True])}]) as made:
+        made.save(tmp_path / "model.rammer")
+    assert verify(tmp_path / "model.rammer").programs == 1
+
+
 def test_what_was_not_saved_is_refused(tmp_path: Path) -> None:
     with hosted(model_of(PRODUCTS), [{"x": floats(3, 4), "c": YES}]) as made:
         made.save(tmp_path / "model.rammer")
