@@ -50,7 +50,8 @@ def read_arrays(name: str) -> dict[str, NDArray[np.generic]]:
         raise InputError(f"cannot read '{name}': {error.strerror or error}") from error
     except _NOT_ARRAYS as error:
         raise InputError(
-            f"'{name}' is not an .npz file of arrays: write it with numpy.savez"
+            f"'{name}' is not an .npz file of arrays ({error}): write it with numpy.savez, and "
+            "dtypes that NumPy lacks as bytes"
         ) from error
 
 
@@ -63,4 +64,10 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
     with open_atomically(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+                np.lib.format.write_array(member, _readable(array), allow_pickle=False)
+
+
+def _readable(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Return an array that ``numpy.load`` can read: elements of ml_dtypes' dtypes as raw bytes."""
+    is_known = array.dtype.isbuiltin == 1
+    return array if is_known else array.view(np.dtype(f"V{array.dtype.itemsize}"))

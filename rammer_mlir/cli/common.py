@@ -242,6 +242,11 @@ def _report(message: str, debug: bool, code: int) -> int:
     return code
 
 
+def is_stream(name: str) -> bool:
+    """Whether ``name`` is standard input or a pipe, which can be read only once."""
+    return name == STREAM or Path(name).is_fifo()
+
+
 def read_input(name: str) -> bytes:
     """Return the bytes of the file ``name``, or of standard input for ``-``.
 

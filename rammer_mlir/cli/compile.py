@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rammer_mlir.cli.common import STREAM, ArgumentParser, run_tool, write_output
+from rammer_mlir.cli.common import STREAM, ArgumentParser, is_stream, run_tool, write_output
 from rammer_mlir.cli.foreign_code import listed_codegens
 from rammer_mlir.cli.model_options import (
     add_model_options,
@@ -141,6 +141,8 @@ def _check_outputs(options: argparse.Namespace) -> None:
             ``--explain``, if ``--emit-values`` is given without ``--emit``, or if the key of
             ``--sign`` is invalid.
     """
+    if options.most is not None and (options.emit or options.timeline or options.explain):
+        raise OptionError("--most: expected an artifact of programs for all sizes; leave it out")
     if options.emit_values and options.emit is None:
         raise OptionError("--emit-values: expected --emit with it, found none; give both")
     if options.sign is not None:
@@ -241,7 +243,7 @@ def _output(options: argparse.Namespace) -> str:
     """
     output: str | None = options.output
     if output is None:
-        if options.model == STREAM and not options.emit:
+        if is_stream(options.model) and not options.emit:
             raise OptionError("-o: expected the name of a file for the model of standard input")
         return STREAM if options.emit else Path(options.model).with_suffix(".rammer").name
     if not output:

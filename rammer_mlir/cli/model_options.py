@@ -9,10 +9,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from rammer_mlir.cli.common import (
-    STREAM,
     ArgumentParser,
     add_plugin_option,
     add_tool_options,
+    is_stream,
     read_input,
 )
 from rammer_mlir.errors import OptionError
@@ -109,7 +109,9 @@ def add_module_options(parser: argparse.ArgumentParser) -> None:
 
 
 def given_model(options: argparse.Namespace) -> AnySource:
-    """Return the ONNX model or MLIR module that the command line names; ``-`` means standard input.
+    """Return the ONNX model or MLIR module that the command line names, or the bytes of a stream.
+
+    A stream is a pipe, or standard input, which ``-`` names.
 
     The result also has the values of ``--external-data``, or of ``--entry`` and ``--constants``.
 
@@ -120,10 +122,10 @@ def given_model(options: argparse.Namespace) -> AnySource:
     from rammer_mlir.compiler.requests import given_source
 
     model: str | bytes = options.model
-    if model == STREAM:
-        # Standard input can be read only once, but --compare and --explain compile again.
-        options.standard_input = getattr(options, "standard_input", None) or read_input(STREAM)
-        model = options.standard_input
+    if is_stream(options.model):
+        # A stream can be read only once, but --compare and --explain compile again.
+        options.stream = getattr(options, "stream", None) or read_input(options.model)
+        model = options.stream
     return given_source(model, options.external_data, options.entry, options.constants, "--")
 
 

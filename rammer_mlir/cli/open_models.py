@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,9 +89,15 @@ def static_signature(model: ComposedModel, dims: Sizes, shapes: Shapes) -> Signa
 
     Raises:
         OptionError: if ``dims`` has an unknown symbol, or if an open dimension of the model gets no
-            size or two different sizes.
+            size or two different sizes; or if an input is a sequence or optional.
     """
     signature = model.signature
+    for tensor in signature.inputs:
+        if not tensor.is_tensor:
+            raise OptionError(
+                f"input '{tensor.name}' is a sequence or optional: expected --inputs, found none; "
+                f"give a file with arrays '{tensor.name}/0', '{tensor.name}/1'"
+            )
     unknown = [symbol for symbol in dims if symbol not in signature.symbols]
     if unknown:
         known = ", ".join(f"'{symbol}'" for symbol in signature.symbols) or "none"
@@ -138,21 +144,25 @@ def described(model: RunnableModel) -> str:
     return "\n".join(lines)
 
 
-def with_narrow_floats(
-    specs: Sequence[TensorSpec | OpenTensor], arrays: Arrays
-) -> dict[str, NDArray[np.generic]]:
-    """Return ``arrays``, read from an ``.npz`` file, with the dtypes of ml_dtypes restored.
+def given_inputs(specs: Sequence[TensorSpec | OpenTensor], arrays: Arrays) -> dict[str, Any]:
+    """Return a model's inputs from the arrays of an ``.npz`` file.
 
-    An ``.npz`` file stores arrays of such dtypes, for example bfloat16, as raw bytes; ``specs`` has
-    the dtypes by name.
+    Such a file stores arrays with dtypes of ml_dtypes, for example bfloat16, as raw bytes; their
+    dtypes, which ``specs`` has by name, are restored. The elements of a sequence ``x`` are the
+    arrays ``x/0``, ``x/1`` and so on.
     """
-    types = {spec.name: spec.dtype for spec in specs}
-    wanted = {name: dtype for name, dtype in types.items() if dtype and dtype.kind == "V"}
-    return {
-        name: array.view(wanted[name]) if _is_untyped(array, wanted.get(name)) else array
-        for name, array in arrays.items()
-    }
+    found: dict[str, Any] = dict(arrays)
+    for spec in specs:
+        if isinstance(spec, OpenTensor) and not spec.is_tensor:
+            elements: list[NDArray[np.generic]] = []
+            while (element := found.pop(f"{spec.name}/{len(elements)}", None)) is not None:
+                elements.append(element)
+            if elements:
+                found[spec.name] = elements
+        elif spec.name in arrays and _is_untyped(arrays[spec.name], spec.dtype):
+            found[spec.name] = arrays[spec.name].view(spec.dtype)
+    return found
 
 
 def _is_untyped(array: NDArray[np.generic], wanted: np.dtype[np.generic] | None) -> bool:
-    return wanted is not None and array.dtype == np.dtype(f"V{wanted.itemsize}")
+    return wanted is not None and not wanted.isbuiltin == 1 and array.dtype == f"V{wanted.itemsize}"

@@ -31,14 +31,14 @@ from rammer_mlir.cli.open_models import (
 from rammer_mlir.cli.run_checks import (
     check_artifact_options,
     check_compared,
+    check_described,
     check_emulated,
     check_explained,
     check_runs_there,
     check_timeline,
     output_files,
-    parse_cores,
 )
-from rammer_mlir.cli.run_programs import explained, record, runnable_program
+from rammer_mlir.cli.run_programs import explained, make_ready, record, runnable_program
 from rammer_mlir.cli.run_requests import compile_model, names_artifact
 from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.errors import OptionError
@@ -134,14 +134,18 @@ def _run_model(options: argparse.Namespace) -> int:
             f"--verify-signature: expected an artifact, found '{options.model}'; compile the model "
             "with --sign first"
         )
+    if not check_described(options, run_parser().parse_args(["--", options.model])):
+        return _run_program(options)
     if options.verify:
         if options.verify_signature is not None:
             _load(options).close()
         print(verify(options.model))
-        return 0
-    if options.info or options.modules:
+    else:
         print(_described(options))
-        return 0
+    return 0
+
+
+def _run_program(options: argparse.Namespace) -> int:
     if options.repeat < 1:
         raise OptionError(f"--repeat: expected at least 1, found {options.repeat}")
     if options.seed < 0:
@@ -159,7 +163,9 @@ def _run_model(options: argparse.Namespace) -> int:
         runnable_program(options, model, inputs) as (executable, feeds),
     ):
         check_runs_there(options, executable)
-        _make_ready(options, executable, feeds)
+        make_ready(options, executable)
+        if isinstance(executable, CompiledModel):
+            check_inputs(executable.signature, feeds)
         outputs = _time_runs(executable, feeds, options.repeat)
         explanation = explained(options, executable, feeds) if options.explain else ""
         if options.timeline:
@@ -170,15 +176,6 @@ def _run_model(options: argparse.Namespace) -> int:
         if options.outputs:
             write_arrays(Path(options.outputs), outputs)
     return 0
-
-
-def _make_ready(options: argparse.Namespace, executable: RunnableModel, feeds: Arrays) -> None:
-    if options.threads is not None:
-        executable.use_threads(options.threads)
-    if options.pin:
-        executable.pin(parse_cores(options.pin))
-    if isinstance(executable, CompiledModel):
-        check_inputs(executable.signature, feeds)
 
 
 def _described(options: argparse.Namespace) -> str:

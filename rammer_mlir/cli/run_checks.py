@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 
 from rammer_mlir.cli.model_options import parse_compared
-from rammer_mlir.cli.open_models import refuse_weights
+from rammer_mlir.cli.open_models import chosen_entry, refuse_weights
 from rammer_mlir.cli.run_requests import names_artifact
 from rammer_mlir.errors import OptionError
 from rammer_mlir.hosted_models.model import HostedModel
@@ -15,6 +15,38 @@ from rammer_mlir.options import declared_options
 from rammer_mlir.runtime.compiled import RunnableModel
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.support.paths import is_same_file
+
+_WITHOUT_RUN = ("verify", "info", "modules")
+"""Options that describe or check an artifact, and run nothing, by their names in the namespace."""
+
+_ALSO_WITHOUT_RUN = (
+    "model", "device", "verify_signature", "plugin", "verbose", "quiet", "debug",
+)  # fmt: skip
+"""Options that apply without a run too."""
+
+
+def check_described(options: argparse.Namespace, defaults: argparse.Namespace) -> bool:
+    """Whether the command describes or checks an artifact, and runs nothing.
+
+    ``defaults`` has the values of options that are not given.
+
+    Raises:
+        OptionError: if the command runs nothing, and an option for runs is given; or if
+            ``--verify`` is given together with ``--info`` or ``--modules``.
+    """
+    chosen = [name for name in _WITHOUT_RUN if getattr(options, name)]
+    if not chosen:
+        return False
+    together = ("verify",) if options.verify else ("info", "modules")
+    flags = {declared.name: declared.flag for declared in declared_options()}
+    for name, value in vars(options).items():
+        if name not in (*_ALSO_WITHOUT_RUN, *together) and value != getattr(defaults, name):
+            flag = "--no-cache" if name == "cache" else f"--{name.replace('_', '-')}"
+            raise OptionError(
+                f"{flags.get(name, flag)}: does not apply with --{chosen[0]}, which runs nothing; "
+                "leave it out"
+            )
+    return True
 
 
 def check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> None:
@@ -151,9 +183,11 @@ def check_artifact_options(
     """Check that options do not contradict an artifact, which is already compiled.
 
     Raises:
-        OptionError: for any option that controls compilation or gives weights; and for a target,
-            number of vEUs, input shape or dimension size for which the artifact was not compiled.
+        OptionError: for any option that controls compilation or gives weights; for a target, number
+            of vEUs, input shape or dimension size for which the artifact was not compiled; and if
+            ``--entry`` does not name one of the artifact's functions.
     """
+    executable = chosen_entry(options, executable)
     for declared in declared_options():
         # ``--veus`` is compared with the artifact's own number below.
         if declared.name == "num_veus" or getattr(options, declared.name) is None:

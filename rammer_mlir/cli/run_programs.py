@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.cli.model_options import given_options, parse_dims, parse_shapes, single_sizes
-from rammer_mlir.cli.open_models import static_signature, with_narrow_floats
+from rammer_mlir.cli.open_models import given_inputs, static_signature
+from rammer_mlir.cli.run_checks import parse_cores
 from rammer_mlir.cli.run_requests import compile_model, names_artifact, request_of
 from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.open_models.model import OpenModel
@@ -47,7 +48,7 @@ def runnable_program(
     For a model with open dimensions, the program is the specialization for the inputs' shapes.
     """
     if inputs is not None:
-        feeds: Arrays = with_narrow_floats(model.signature.inputs, inputs)
+        feeds: Arrays = given_inputs(model.signature.inputs, inputs)
     elif isinstance(model, ComposedModel):
         dims = single_sizes(parse_dims(options.dim), "for random inputs")
         feeds = random_feeds(
@@ -61,6 +62,18 @@ def runnable_program(
         return
     with model.specialization(feeds) as executable:
         yield executable, feeds
+
+
+def make_ready(options: argparse.Namespace, executable: RunnableModel) -> None:
+    """Give a program the threads and cores of ``--threads`` and ``--pin``.
+
+    Raises:
+        OptionError: if the options are invalid, or do not apply to the program.
+    """
+    if options.threads is not None:
+        executable.use_threads(options.threads)
+    if options.pin:
+        executable.pin(parse_cores(options.pin))
 
 
 def record(
@@ -85,6 +98,7 @@ def record(
             runnable_program(options, model, feeds) as (other, _),
         ):
             assert isinstance(other, Executable)
+            make_ready(options, other)
             other.run(feeds)
             timelines.append(median_run(other, feeds, f"{policy}, {words}"))
     return timelines

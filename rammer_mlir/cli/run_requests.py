@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rammer_mlir.cli.common import STREAM
+from rammer_mlir.cli.common import is_stream
 from rammer_mlir.cli.model_options import (
     given_model,
     given_options,
@@ -73,12 +73,12 @@ def compile_model(options: argparse.Namespace, given: Options) -> RunnableModel:
 def names_artifact(options: argparse.Namespace) -> bool:
     """Whether the command line names an artifact: a ZIP file, or a file with suffix ``.rammer``.
 
-    Standard input is never an artifact, because artifacts are mapped from their files.
+    Standard input and pipes are never artifacts, because artifacts are mapped from their files.
 
     Raises:
         OptionError: if the file cannot be read.
     """
-    if options.model == STREAM:
+    if is_stream(options.model):
         return False
     path = Path(options.model)
     try:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from rammer_mlir.errors import InputError, OptionError, RammerError
+from rammer_mlir.errors import InputError, OptionError, RammerError, TargetError
 from rammer_mlir.hosted_models.interpreter import Interpreter
 from rammer_mlir.hosted_models.padded import padded_keys
 from rammer_mlir.hosted_models.parts import Part, Value
@@ -63,6 +63,7 @@ class HostedModel(ComposedModel):
         self._interpreter = Interpreter(program, [Part(part) for part in parts])
         computes = [step for step in program.steps if isinstance(step, Compute)]
         self._checked: list[tuple[str, tuple[int, ...], Any]] = []
+        self._is_closed = False
         self._fresh = frozenset(name for step in computes for name in results_of(step))
 
     @property
@@ -120,7 +121,10 @@ class HostedModel(ComposedModel):
             InputError: if inputs do not match the signature, with all mismatches; or if an operator
                 is not defined for its operands' values, with the operator's node.
             RammerError: if a part cannot be compiled for the shapes that occur.
+            TargetError: if the model is closed.
         """
+        if self._is_closed:
+            raise TargetError("the model is closed: compile or load it again")
         self._check(feeds)
         given = {t.name: _host_value(t.name, feeds[t.name]) for t in self._signature.inputs}
         found = dict(zip(self.program.outputs, self._interpreter.run(given), strict=True))
@@ -229,6 +233,7 @@ class HostedModel(ComposedModel):
 
     def close(self) -> None:
         """Close all parts; the model cannot run afterwards."""
+        self._is_closed = True
         for part in self.parts:
             part.close()
 

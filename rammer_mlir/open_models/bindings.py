@@ -46,6 +46,24 @@ def _is_size(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= 0
 
 
+def joined_sizes(dims: object, sizes: Mapping[str, Given]) -> dict[str, Given]:
+    """Return the sizes of ``dims``, a mapping or None, together with those given as keywords.
+
+    Raises:
+        OptionError: if ``dims`` is neither, or a dimension is given in both ways.
+    """
+    named = _mapping("dims", {} if dims is None else dims)
+    for symbol in named.keys() & sizes.keys():
+        raise OptionError(f"dims: '{symbol}' is given twice; give it in dims or as a keyword")
+    return {**cast("Mapping[str, Given]", named), **sizes}
+
+
+def _mapping(name: str, given: object) -> Mapping[str, object]:
+    if not isinstance(given, Mapping):
+        raise OptionError(f"{name}: expected a dict by name, found {given!r}")
+    return cast("Mapping[str, object]", given)
+
+
 def bindings_of(
     signature: OpenSignature,
     dims: Mapping[str, Given],
@@ -62,8 +80,8 @@ def bindings_of(
         limit: greatest number of combinations.
 
     Raises:
-        OptionError: if a dimension is unknown, lacks a size or has an invalid size, or there are
-            more combinations than the limit.
+        OptionError: if a dimension is unknown, lacks a size or has an invalid size, ``shapes`` is
+            not a mapping, or there are more combinations than the limit.
         ShapeError: if ``shapes`` do not fit the signature, or contradict ``dims``.
     """
     sizes = {symbol: sizes_of(symbol, given) for symbol, given in dims.items()}
@@ -87,12 +105,13 @@ def bindings_of(
 def _checked_shapes(
     signature: OpenSignature, shapes: Mapping[str, Sequence[int]]
 ) -> dict[str, Shape]:
+    _mapping("shapes", shapes)
     names = [tensor.name for tensor in signature.inputs]
     for name, shape in shapes.items():
         if name not in names:
             known = ", ".join(f"'{known}'" for known in names)
             raise OptionError(f"shapes: unknown input '{name}': the model's inputs are {known}")
-        if not all(map(_is_size, shape)):
+        if not isinstance(cast("object", shape), Iterable) or not all(map(_is_size, shape)):
             raise OptionError(
                 f"shapes: expected integers of at least 0 for '{name}', found {shape!r}"
             )

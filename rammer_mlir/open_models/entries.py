@@ -88,6 +88,41 @@ class EntriesModel(ComposedModel):
         named = ", ".join(f"'{name}': {model!r}" for name, model in self._entries.items())
         return f"EntriesModel({named})"
 
+    def use_threads(self, count: int | None) -> None:
+        """Run the vEUs of each function on ``count`` threads of the function's own.
+
+        None stands for the threads that all models share. ``Executable.use_threads`` describes the
+        effect.
+
+        Raises:
+            OptionError: if the number is invalid, or the target is not a CPU.
+        """
+        for model in self._entries.values():
+            model.use_threads(count)
+
+    def pin(self, cores: Sequence[int] | None) -> None:
+        """Pin each thread of each function to a core of ``cores``; None removes the pinning.
+
+        ``Executable.pin`` describes the effect.
+
+        Raises:
+            OptionError: if the number of cores is not the number of threads, or the target is not a
+                CPU.
+        """
+        for model in self._entries.values():
+            model.pin(cores)
+
+    def record(self, feeds: Mapping[str, Any], title: str = "measured") -> NoReturn:
+        """Raise an error: the caller has to choose a function in ``entries``.
+
+        Raises:
+            OptionError: always.
+        """
+        raise OptionError(
+            f"record: expected one of the entries {', '.join(map(repr, self._entries))}, found "
+            "none; write exe.entries[NAME].record(...)"
+        )
+
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
         """Write all functions to one artifact; equal weights are stored once.
 

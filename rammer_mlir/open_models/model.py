@@ -12,7 +12,7 @@ import numpy as np
 from rammer_mlir.errors import InputError, OptionError, RammerError
 from rammer_mlir.open_models.arrays import shapes_of
 from rammer_mlir.open_models.artifact import Specialization, write_specializations
-from rammer_mlir.open_models.bindings import Given, bindings_of
+from rammer_mlir.open_models.bindings import Given, bindings_of, joined_sizes
 from rammer_mlir.open_models.pool import Entry, Key, Pool
 from rammer_mlir.open_models.specializer import Specializer
 from rammer_mlir.open_models.tree import ComposedModel, Node, TreeWriter, summed_stats, write_tree
@@ -184,11 +184,13 @@ class OpenModel(ComposedModel):
             sizes: additional ``dims`` as keywords, for example ``batch=8``.
 
         Raises:
-            OptionError: if a dimension is unknown or has no size, or if there are more combinations
-                than specializations that may be in memory.
+            OptionError: if a dimension is unknown, has no size or is given twice, if ``dims`` or
+                ``shapes`` is not a mapping, or if there are more combinations than specializations
+                that may be in memory.
             RammerError: if a specialization cannot be compiled.
         """
-        for bound in bindings_of(self._signature, {**(dims or {}), **sizes}, shapes, self._limit):
+        given = joined_sizes(dims, sizes)
+        for bound in bindings_of(self._signature, given, shapes, self._limit):
             self._pool.release(self._pool.acquire(self._key(bound)))
 
     def keep(self, keys: Iterable[Key]) -> None:

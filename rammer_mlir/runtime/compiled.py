@@ -149,12 +149,13 @@ class RunnableModel(ABC):
         """Support pickling: return a function that loads the model's file again, and no arguments.
 
         Raises:
-            ArtifactError: if the model was compiled in this process.
+            ArtifactError: if the model was compiled in this process, or is a part of another one.
         """
         if self.reload is None:
             raise ArtifactError(
                 f"cannot pickle or copy this {type(self).__name__}: expected a model that "
-                "rammer_mlir.load returned, found one compiled here; save it, and load the file"
+                "rammer_mlir.load returned, found one compiled here, or a part of a model; save "
+                "the whole model, and load the file"
             )
         return self.reload, ()
 

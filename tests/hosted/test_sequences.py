@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import rammer_mlir
-from rammer_mlir.errors import RammerError
+from rammer_mlir.cli import run as run_tool
+from rammer_mlir.errors import RammerError, TargetError
 from tests.hosted.hosted_checks import assert_equal, floats, hosted, model_of
 
 
@@ -66,3 +69,28 @@ def test_a_place_that_a_sequence_lacks() -> None:
     made = rammer_mlir.compile(model, cache=False)
     with pytest.raises(RammerError, match=r"'SequenceAt:y' \(SequenceAt\): expected operands"):
         made.run({"x": floats(6, 4), "n": np.array(9)})
+
+
+def test_sequences_in_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The elements of a sequence are arrays ``x/0``, ``x/1``; there are no random sequences."""
+    model, given, target = (tmp_path / name for name in ("m.onnx", "in.npz", "out.npz"))
+    text = "(seq(float[3]) x) => (float[N] y) { y = ConcatFromSequence<axis=0>(x) }"
+    onnx.save(model_of(text), model)
+    np.savez(given, **{"x/0": np.ones(3, np.float32), "x/1": np.zeros(3, np.float32)})
+    assert run_tool.main([str(model), "--inputs", str(given), "--outputs", str(target)]) == 0
+    with np.load(target) as outputs:
+        assert outputs["y"].tolist() == [1, 1, 1, 0, 0, 0]
+    capsys.readouterr()
+    assert run_tool.main([str(model)]) == 1
+    assert "input 'x' is a sequence or optional" in capsys.readouterr().err
+
+
+def test_a_closed_model() -> None:
+    """A model without compiled parts refuses runs after ``close`` too."""
+    text = "(seq(float[3]) x) => (float[N] y) { y = ConcatFromSequence<axis=0>(x) }"
+    made = rammer_mlir.compile(model_of(text), cache=False)
+    feeds = {"x": [floats(3)]}
+    assert_equal(made.run(feeds), {"y": feeds["x"][0]})
+    made.close()
+    with pytest.raises(TargetError, match="the model is closed"):
+        made.run(feeds)

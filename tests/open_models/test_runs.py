@@ -280,6 +280,10 @@ def test_preparing() -> None:
             ({"shapes": {"x": (1, 1)}}, "input 'x': expected shape batchxlengthx8, found 1x1"),
             ({"shapes": {"x": (1, 1, 8)}, "batch": 2}, "'batch' is 1 in x, 2 in dims"),
             ({"shapes": {"z": (1, 1)}}, "unknown input 'z'"),
+            ({"shapes": {"x": 3}}, "shapes: expected integers of at least 0 for 'x', found 3"),
+            ({"shapes": 3}, "shapes: expected a dict by name, found 3"),
+            ({"dims": 4}, "dims: expected a dict by name, found 4"),
+            ({"dims": {"batch": 1}, "batch": 2}, "dims: 'batch' is given twice"),
         ):  # fmt: skip
             with pytest.raises((OptionError, ShapeError)) as caught:
                 made.prepare(**given)  # type: ignore[arg-type]

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
 from rammer_mlir.cli.arrays import read_arrays, write_arrays
+from rammer_mlir.cli.open_models import given_inputs
 from rammer_mlir.cli.run import main
+from rammer_mlir.programs.signature import TensorSpec
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.timeline.spans import Span, Timeline
 from tests.cli.tools import save_layer
@@ -110,6 +114,46 @@ def test_a_timeline_is_written(artifact: str, tmp_path: Path) -> None:
     assert main([artifact, "--timeline", str(target)]) == 0
     names = {event["name"] for event in json.loads(target.read_text())["traceEvents"]}
     assert {"layer0", "layer3", "barrier"} <= names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flag"),
+    [
+        (["--info", "--repeat", "3"], "--repeat: does not apply with --info, which runs nothing"),
+        (["--modules", "--no-cache"], "--no-cache: does not apply with --modules"),
+        (["--verify", "--info"], "--info: does not apply with --verify"),
+        (["--verify", "--veus", "2"], "--veus: does not apply with --verify"),
+    ],
+)
+def test_options_without_a_run(
+    artifact: str, arguments: list[str], flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert flag in failure(capsys, artifact, *arguments)
+    assert main([artifact, "--info", "--modules"]) == 0
+
+
+def test_a_model_from_a_pipe(tmp_path: Path) -> None:
+    """A pipe can be read only once, but ``--compare`` compiles the model again."""
+    model = save_layer(tmp_path / "layer.onnx").read_bytes()
+    pipe, trace = tmp_path / "pipe", tmp_path / "t.json"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(model,))
+    writer.start()
+    options = ["--compare", "sequential", "--threads", "1", "--timeline", str(trace)]
+    assert main([str(pipe), "--veus", "2", *options]) == 0
+    writer.join()
+    assert "sequential, measured with 2 vEUs" in trace.read_text()
+
+
+def test_dtypes_that_numpy_lacks(tmp_path: Path) -> None:
+    """Their elements are written as raw bytes, which NumPy can read."""
+    for dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn):
+        array = np.arange(6).astype(dtype).reshape(2, 3)
+        write_arrays(tmp_path / "narrow.npz", {"x": array})
+        read = read_arrays(str(tmp_path / "narrow.npz"))
+        found = given_inputs([TensorSpec("x", (2, 3), array.dtype)], read)["x"]
+        assert found.dtype == array.dtype
+        assert found.tobytes() == array.tobytes()
 
 
 def test_policies_are_recorded_side_by_side(tmp_path: Path) -> None:
