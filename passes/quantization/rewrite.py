@@ -88,6 +88,8 @@ class RegionRewrite:
             # Match again: the results of earlier contractions have been replaced.
             contraction = next(contractions_of(self.block))
             op = contraction.op.op.operation
+            pairs = zip(contraction.factors, ranges, strict=True)
+            ranges = [self._constant_range(f) if found is None else found for f, found in pairs]
             with ir.InsertionPoint(op), op.location:
                 if self.precision.bits == 8:
                     found = self._in_8_bits(contraction, ranges)
@@ -95,6 +97,13 @@ class RegionRewrite:
                     found = self._in_16_bits(contraction, ranges)
             contraction.result.replace_all_uses_with(found)
             _erase_unused(op)
+
+    def _constant_range(self, factor: Factor) -> Range | None:
+        """Return the range of a factor that is made of a constant; None for other factors."""
+        array = None if factor.argument is None else self.weight(factor.argument)
+        if array is None:
+            return None
+        return Range(float(np.min(array, initial=0)), float(np.max(array, initial=0)))
 
     def _in_8_bits(self, contraction: Contraction, ranges: FactorRanges) -> ir.Value:
         weights = weight_of(contraction, self.weight)
@@ -131,7 +140,7 @@ class RegionRewrite:
             return _Activation(value, made)
         key = factor.source, is_symmetric
         if key not in self._known:
-            assert found is not None, "a tensor that was observed"
+            assert found is not None, "a constant, or a tensor that was observed"
             affine = affine_of(found, is_symmetric=is_symmetric)
             numbers = np.float32(affine.scale), np.int8(affine.zero)
             scale, zero = (scalar(self._add(number)) for number in numbers)

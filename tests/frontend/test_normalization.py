@@ -140,3 +140,10 @@ def test_standardized_weights_are_constants() -> None:
     )
     model.graph.initializer.append(numpy_helper.from_array(floats(2, 2, 2, 2), "w"))
     assert [node.op_type for node in prepare(load(model)).graph.node] == ["Conv"]
+
+
+def test_a_batch_norm_of_f16_with_statistics_of_f32() -> None:
+    parameters = [floats(3, seed=n) for n in range(4)]
+    parameters[3] = np.abs(parameters[3])
+    x = floats(2, 3, 4).astype(np.float16)
+    check_node("BatchNormalization", [x, *parameters], constants=range(1, 5), opset=15)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from node_checks import check_node
+from node_checks import check_node, floats
 from onnx import parser
 
 import rammer_mlir
@@ -45,3 +45,20 @@ def test_the_value_of_a_padding_of_a_result_that_inference_does_not_know() -> No
     with rammer_mlir.compile(model, cache=False) as exe:
         found = exe.run({"x": x})["y"]
     np.testing.assert_array_equal(found, np.array([-3, 0, 2, 3, -3, -3], np.float16))
+
+
+def test_a_batch_norm_with_statistics_per_element() -> None:
+    """ONNX's version converter refuses ``spatial=0``, which the opset 9 removed."""
+    x, scale, shift, mean, variance = (
+        floats(*s, seed=n) for n, s in enumerate([(2, 3, 4)] + [(3, 4)] * 4)
+    )
+    variance = np.square(variance)
+    model = parser.parse_model("""<ir_version: 9, opset_import: ["": 7]>
+      g (float[2,3,4] x, float[3,4] s, float[3,4] b, float[3,4] m, float[3,4] v)
+        => (float[2,3,4] y) {
+      y = BatchNormalization <spatial = 0, epsilon = 0.01> (x, s, b, m, v) }""")
+    feeds = {"x": x, "s": scale, "b": shift, "m": mean, "v": variance}
+    with rammer_mlir.compile(model, cache=False) as exe:
+        found = exe.run(feeds)["y"]
+    exact = (x - mean) / np.sqrt(variance.astype(np.float64) + 0.01) * scale + shift
+    np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-6)

@@ -131,3 +131,17 @@ def test_nearest_elements_of_axes_that_differ(coordinates: str, rounding: str) -
         coordinate_transformation_mode=coordinates,
         nearest_mode=rounding,
     )
+
+
+@pytest.mark.parametrize("size", [2, 5, 7, 9])
+def test_pixel_centers_of_the_nearest_element(size: int) -> None:
+    """TensorFlow's mode, which ONNX removed in opset 13, does not move the coordinate back."""
+    check_node(
+        "Resize",
+        [floats(1, 1, 6), np.zeros(0, np.float32), np.array([1, 1, (size + 0.5) / 6], np.float32)],
+        constants=[1, 2],
+        opset=11,
+        mode="nearest",
+        nearest_mode="floor",
+        coordinate_transformation_mode="tf_half_pixel_for_nn",
+    )

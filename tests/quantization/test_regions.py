@@ -281,3 +281,14 @@ def test_integers_are_in_the_program() -> None:
     text = Compilation.of_model(model, options).emit("regions").decode()
     assert "tensor<24x10xi8> {rtask.constant" in text
     assert "-> tensor<6x10xi32>" in text and "arith.muli" in text
+
+
+def test_a_convolution_of_a_constant_image() -> None:
+    """The range of an image that is a constant follows from its elements, not from samples."""
+    text = """(float[4,3,3,3] f) => (float[1,4,9,9] y) {
+        y = Conv<pads=[1,1,1,1]>(w1_3_9_9, f) }"""
+    model = model_of(text)
+    samples = samples_of(model)
+    with quantized(model, samples) as made:
+        feeds = feeds_of(samples)
+        assert decibels(expected(model, feeds)["y"], made.run(feeds)["y"]) > 30

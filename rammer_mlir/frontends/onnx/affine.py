@@ -146,6 +146,9 @@ class _Folding:
 
     def _producer(self, node: onnx.NodeProto, affine: _Affine | None) -> _Producer | None:
         if node.op_type == "BatchNormalization" and affine:
+            kinds = self._table.elem_type(node.input[0]), self._table.elem_type(node.input[1])
+            if kinds[0] != kinds[1]:  # Mul and Add, which replace it, have operands of one type
+                return None
             return _Producer(node, affine.scale, affine.shift, changed=True)
         if node.op_type not in ("Conv", "ConvTranspose", "Gemm"):
             return None

@@ -7,13 +7,15 @@ ONNX's version converter is wrong or incomplete for these operators:
   converts Softmax and LogSoftmax fail for empty tensors.
 - Resize and Upsample up to opset 10 divide an output coordinate by the scale to get the input
   coordinate. The converter selects the default of newer opsets, which maps the centers of pixels.
+- BatchNormalization up to opset 8 may have statistics per element instead of per channel. The
+  converter refuses it.
 - Clip and Pad up to opset 10 have bounds and values as attributes. The converter makes them f32
   constants, whatever the operand's type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,11 +31,47 @@ _ONE = numpy_helper.from_array(np.ones(1, np.float32))
 _OF_ROWS = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
 
 
-def write_out_hardmax(model: Model) -> None:
-    """Expand Hardmax of opset 12 or older to Flatten, Hardmax and Reshape, in place."""
-    if any(_is_hardmax(node) for node in model.graph.node):
-        nodes = ([*_of_matrix(n)] if _is_hardmax(n) else [n] for n in model.graph.node)
+def write_out_older(model: Model) -> None:
+    """Expand the nodes of old opsets that ONNX's version converter does not convert, in place.
+
+    These are Hardmax of opset 12 or older, and BatchNormalization of opset 7 or 8 with statistics
+    per element (``spatial=0``).
+    """
+    if any(map(_expansion, model.graph.node)):
+        nodes = (expand(n) if (expand := _expansion(n)) else [n] for n in model.graph.node)
         model.set_nodes([node for written in nodes for node in written])
+
+
+def _expansion(
+    node: onnx.NodeProto,
+) -> Callable[[onnx.NodeProto], Iterable[onnx.NodeProto]] | None:
+    if _is_hardmax(node):
+        return _of_matrix
+    return _per_element if _is_batch_norm_per_element(node) else None
+
+
+def _is_batch_norm_per_element(node: onnx.NodeProto) -> bool:
+    if node.op_type != "BatchNormalization" or node.domain not in ONNX_DOMAINS:
+        return False
+    return any(a.name == "spatial" and a.i == 0 for a in node.attribute) and len(node.output) == 1
+
+
+def _per_element(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
+    (x, scale, shift, mean, variance), (y,) = node.input, node.output
+    epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
+    parts = ("epsilon", "sum", "root", "factor", "difference", "product")
+    least, total, root, factor, difference, product = (f"{y}/{part}" for part in parts)
+    yield helper.make_node("Constant", [], [least], value=_scalar(epsilon))
+    yield helper.make_node("Add", [variance, least], [total])
+    yield helper.make_node("Sqrt", [total], [root])
+    yield helper.make_node("Div", [scale, root], [factor])
+    yield helper.make_node("Sub", [x, mean], [difference])
+    yield helper.make_node("Mul", [difference, factor], [product], node.name)
+    yield helper.make_node("Add", [product, shift], [y])
+
+
+def _scalar(value: float) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.array(value, np.float32))
 
 
 def _is_hardmax(node: onnx.NodeProto) -> bool:

@@ -30,7 +30,7 @@ from rammer_mlir.frontends.onnx.older_opsets import (
     allow_no_elements,
     keep_coordinates,
     keep_types,
-    write_out_hardmax,
+    write_out_older,
 )
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
 from rammer_mlir.frontends.onnx.recurrent_loops import repeat_long_layers
@@ -184,7 +184,7 @@ def _upgrade(model: Model) -> Model:
     # The converter changes or crashes on these operators, so they are handled before it.
     set_batches_aside(model)
     exclude_eye_like(model)
-    write_out_hardmax(model)
+    write_out_older(model)
     try:
         newer = onnx.version_converter.convert_version(model.proto, _NEW_OPSET)
     except (onnx.version_converter.ConvertError, RuntimeError) as error:

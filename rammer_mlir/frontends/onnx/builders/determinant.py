@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rammer_mlir.bindings import math
 from rammer_mlir.frontends.onnx.builders.indexing import here
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.normalization import computing_type
@@ -38,7 +39,7 @@ def determinant(node: Node) -> Tensor:
             ]
             for i in range(size)
         ]
-        return _eliminate(rows).cast(x.dtype)
+        return (_eliminate(rows) if rows else literal(1, kind)).cast(x.dtype)
 
     return structured(shape, 0, [], (empty(shape, x.dtype), range(len(shape))), body)
 
@@ -46,21 +47,21 @@ def determinant(node: Node) -> Tensor:
 def _eliminate(rows: list[list[Scalar]]) -> Scalar:
     """Emit the determinant of a square matrix, by elimination with partial pivoting; return it.
 
-    ``rows[i][j]`` is the element in row i and column j. The elimination changes ``rows``.
+    The matrix has at least one row. ``rows[i][j]`` is the element in row i and column j. The
+    elimination changes ``rows``.
     """
     size = len(rows)
-    result: Scalar | None = None
+    result = rows[0][0]
     for column in range(size):
         for other in range(column + 1, size):
             _swap_larger(rows, column, other)
         pivot = rows[column][column]
-        result = pivot if result is None else result * pivot
+        result = result * pivot if column else pivot
         is_zero = pivot.compare("eq", 0.0)
         for other in range(column + 1, size):
             ratio = rows[other][column] / pivot
             ratio = is_zero.select(literal(0, pivot.dtype), ratio)
             rows[other] = [a - ratio * b for a, b in zip(rows[other], rows[column], strict=True)]
-    assert result is not None, "a matrix has rows"
     return result
 
 
@@ -71,8 +72,8 @@ def _swap_larger(rows: list[list[Scalar]], upper: int, lower: int) -> None:
     determinant's sign, so the row that moves down is negated to restore the sign.
     """
     first, second = rows[upper], rows[lower]
-    left, right = first[upper], second[upper]
-    larger = (right * right).compare("gt", left * left)
+    left, right = (row[upper].apply(math.AbsFOp) for row in (first, second))
+    larger = right.compare("gt", left)
     rows[upper] = [larger.select(b, a) for a, b in zip(first, second, strict=True)]
     rows[lower] = [larger.select(-a, b) for a, b in zip(first, second, strict=True)]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import ml_dtypes
 import numpy as np
+from onnx import TensorProto
 
 from rammer_mlir.bindings import ir, math
 from rammer_mlir.frontends.onnx.builders.convolutions import convolve
@@ -27,9 +29,17 @@ from rammer_mlir.frontends.onnx.builders.views import (
 from rammer_mlir.frontends.onnx.builders.windows import window_of
 from rammer_mlir.passes.ir.byte_formats import is_integer
 from rammer_mlir.passes.ir.conversions import convert
-from rammer_mlir.passes.ir.scalar import F32, DType, Scalar, integer_limits
+from rammer_mlir.passes.ir.scalar import F32, DType, Scalar, integer_limits, literal
 
 UINT8 = np.dtype(np.uint8)
+
+_PRECISIONS: dict[int, DType] = {
+    TensorProto.FLOAT: F32,
+    TensorProto.FLOAT16: np.dtype(np.float16),
+    TensorProto.BFLOAT16: np.dtype(ml_dtypes.bfloat16),
+    TensorProto.DOUBLE: np.dtype(np.float64),
+}
+"""Types in which QuantizeLinear may divide, by the value of its attribute ``precision``."""
 
 
 def round_into(x: Scalar, zero: Scalar | None, dtype: DType) -> Scalar:
@@ -53,7 +63,9 @@ def _along(node: Node, parameter: Tensor, shape: Sequence[int], default_axis: in
     if parameter.size == 1:
         return reshape(parameter, ())
     axis = node.axis("axis", default_axis, len(shape))
-    if parameter.rank == 1:
+    # A vector of one scale for each block is as long as a vector of one for each index if
+    # blocks have one index each; both are then the same.
+    if parameter.rank == 1 and (len(shape) > 1 or parameter.shape[0] == shape[axis]):
         return parameter, [axis]
     size = node.attribute("block_size", 0) or -(-shape[axis] // parameter.shape[axis])
     exprs: list[Expr] = list(range(len(shape)))
@@ -68,9 +80,10 @@ def _parameters(node: Node, numbers: Sequence[int], shape: Sequence[int]) -> lis
 def _quantize(node: Node) -> Tensor:
     x, target = node.tensor(0), node.out().dtype
     saturate = bool(node.attribute("saturate", 1))
+    precision = _PRECISIONS[node.attribute("precision", TensorProto.FLOAT) or TensorProto.FLOAT]
 
     def body(x: Scalar, scale: Scalar, zero: Scalar | None = None) -> Scalar:
-        quotient = x.cast(F32) / convert(scale, F32)
+        quotient = (convert(x, precision) / convert(scale, precision)).cast(F32)
         if is_integer(target):
             return round_into(quotient, zero, target)
         moved = quotient if zero is None else quotient + convert(zero, F32)
@@ -103,7 +116,13 @@ def _dynamic_quantize(node: Node) -> list[Tensor | None]:
     x = node.tensor(0)
     axes = list(range(x.rank))
     low, high = (apply_reduction(REDUCTIONS[name], x, axes).tensor for name in ("Min", "Max"))
-    scale = pointwise(lambda a, b: (b.maximum(0) - a.minimum(0)) / 255, low, high)
+
+    def scale_of(a: Scalar, b: Scalar) -> Scalar:
+        size = b.maximum(0) - a.minimum(0)
+        # The specification divides 0 by 0 for data of zeros; ONNX Runtime's scale is then 1.
+        return size.compare("eq", 0.0).select(literal(1, size.dtype), size / 255)
+
+    scale = pointwise(scale_of, low, high)
 
     def zero_of(a: Scalar, s: Scalar) -> Scalar:
         return (-(a.minimum(0) / s)).clamp(0, 255).apply(math.RoundEvenOp).cast(UINT8)
@@ -115,7 +134,7 @@ def _dynamic_quantize(node: Node) -> list[Tensor | None]:
     return [y, scale, zero]
 
 
-def _requantize(total: Tensor, scales: Sequence[Operand], zero: Tensor, dtype: DType) -> Tensor:
+def _requantize(total: Tensor, scales: Sequence[Operand], zero: Operand, dtype: DType) -> Tensor:
     """Emit the requantization of the 32-bit sums ``total`` to the integer type ``dtype``.
 
     ``scales`` are those of the two factors and of the result. The sums are multiplied by the scales
@@ -126,7 +145,7 @@ def _requantize(total: Tensor, scales: Sequence[Operand], zero: Tensor, dtype: D
         factor = a.cast(F32) * b.cast(F32) / y.cast(F32)
         return round_into(total.cast(F32) * factor, zero, dtype)
 
-    return pointwise(body, total, *scales, reshape(zero, ()), dtype=dtype, shape=total.shape)
+    return pointwise(body, total, *scales, zero, dtype=dtype, shape=total.shape)
 
 
 def _quantized_matmul(node: Node) -> Tensor:
@@ -135,18 +154,19 @@ def _quantized_matmul(node: Node) -> Tensor:
     left, right = shifted(a, node.tensor(2), a.rank - 2), shifted(b, node.tensor(5), b.rank - 1)
     total = multiply(left, right, INT32)
     scales = [
-        _product_scale(node.tensor(1), total, a.rank - 2),
+        _product_scale(node.tensor(1), total, total.rank - 2),
         _product_scale(node.tensor(4), total, total.rank - 1),
-        reshape(node.tensor(6), ()),
+        _product_scale(node.tensor(6), total, total.rank - 2),
     ]
-    return _requantize(total, scales, node.tensor(7), node.out().dtype)
+    zero = _product_scale(node.tensor(7), total, total.rank - 2)
+    return _requantize(total, scales, zero, node.out().dtype)
 
 
 def _product_scale(scale: Tensor, total: Tensor, axis: int) -> Operand:
-    """Return a scale as an operand that broadcasts to a matrix product.
+    """Return a scale or zero point as an operand that broadcasts to a matrix product.
 
     Args:
-        scale: the scale of a factor of the product: a single number, a vector with a number per
+        scale: the scale of a factor or of the product: a single number, a vector with a number per
             index of ``axis``, or a tensor that broadcasts to the product by NumPy's rules.
         total: the product.
         axis: the dimension of the product that a vector of scales belongs to.
@@ -204,7 +224,7 @@ def _quantized_convolution(node: Node) -> Tensor:
         reshape(filter_scale, ()) if filter_scale.size == 1 else (filter_scale, [1]),
         reshape(node.tensor(6), ()),
     ]
-    return _requantize(total, scales, node.tensor(7), node.out().dtype)
+    return _requantize(total, scales, reshape(node.tensor(7), ()), node.out().dtype)
 
 
 BUILDERS: dict[str, Builder] = {

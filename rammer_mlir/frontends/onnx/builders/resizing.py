@@ -81,6 +81,10 @@ def _half_pixel_symmetric(axis: _Axis, y: Floats) -> Floats:
     return axis.before / 2 * lost + (y + 0.5) / axis.scale - 0.5
 
 
+def _shifted_half_pixel(axis: _Axis, y: Floats) -> Floats:
+    return (y + 0.5) / axis.scale
+
+
 def _asymmetric(axis: _Axis, y: Floats) -> Floats:
     return y / axis.scale
 
@@ -105,6 +109,7 @@ _COORDINATES: dict[str, Callable[[_Axis, Floats], Floats]] = {
     "half_pixel_symmetric": _half_pixel_symmetric,
     "pytorch_half_pixel": _pytorch_half_pixel,
     "tf_crop_and_resize": _crop,
+    "tf_half_pixel_for_nn": _shifted_half_pixel,
 }
 """Functions from positions in the result to coordinates in the input, by ONNX's names of modes."""
 
