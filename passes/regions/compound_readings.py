@@ -35,8 +35,11 @@ _QUOTIENT = apply("div", Input(0), Input(1))
 _PRODUCT = apply("mul", Input(0), Input(1))
 _INVERSE = apply("div", Constant(1.0), Input(0))
 
-_COUNT_TOLERANCE = 1e-3
-"""Relative tolerance for the divisor of an average, which may be rounded to 16 bits."""
+_COUNT_TOLERANCE = 1e-6
+"""Relative tolerance for the divisor of an average, or its inverse, which may be rounded to f32."""
+
+_ROUGH_TOLERANCE = 1e-3
+"""Relative tolerance for a divisor or its inverse of 16 bits."""
 
 
 def read_average(op: Structured, weights: Weights) -> Reading | None:
@@ -61,10 +64,14 @@ def read_average(op: Structured, weights: Weights) -> Reading | None:
     if reading.kind == "reduce_sum":
         count = float(total.points // max(1, prod(reading.output.shape)))
         mean = replace(reading, kind="reduce_mean", output=output, operations=operations)
-        return mean if np.allclose(divisor, count, rtol=_COUNT_TOLERANCE, atol=0) else None
+        return mean if np.allclose(divisor, count, rtol=_tolerance(output), atol=0) else None
     if reading.kind != "sum_pool":
         return None
     return _average_pool(reading, divisor, output, operations)
+
+
+def _tolerance(output: Operand) -> float:
+    return _ROUGH_TOLERANCE if output.element_type in ("f16", "bf16") else _COUNT_TOLERANCE
 
 
 def _average_pool(
@@ -77,7 +84,7 @@ def _average_pool(
     assert isinstance(kernel, tuple)
     everything = float(np.prod(kernel))
     for include, counts in ((True, everything), (False, elements_in_windows(total))):
-        if np.allclose(divisor, counts, rtol=_COUNT_TOLERANCE, atol=0):
+        if np.allclose(divisor, counts, rtol=_tolerance(output), atol=0):
             attributes = {**total.attributes, "count_include_pad": include}
             return Reading("average_pool", total.inputs, output, attributes, operations)
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rammer_mlir.bindings import ir
@@ -30,9 +30,13 @@ class Input:
 
 @dataclass(frozen=True)
 class Constant:
-    """A number in an expression; truth values are 0 and 1."""
+    """A number in an expression; truth values are 0 and 1.
+
+    ``element_type`` is f32 unless ``with_typed_constants`` has determined the type.
+    """
 
     value: float
+    element_type: str = "f32"
 
     def __str__(self) -> str:
         """Return the number as text."""
@@ -219,3 +223,34 @@ def renumbered(expression: Expression, numbers: Mapping[int, int]) -> Expression
         operands = (renumbered(operand, numbers) for operand in expression.operands)
         return apply(expression.function, *operands)
     return expression
+
+
+def with_typed_constants(expression: Expression, types: Sequence[str]) -> Expression:
+    """Return an expression whose constants have the element types of the operands beside them.
+
+    ``types`` has the element type of each input.
+    """
+    if not isinstance(expression, Apply):
+        return expression
+    kind = _operand_type(expression, types) or "f32"
+    operands = (
+        replace(each, element_type=kind)
+        if isinstance(each, Constant)
+        else with_typed_constants(each, types)
+        for each in expression.operands
+    )
+    return Apply(expression.function, tuple(operands))
+
+
+def _operand_type(expression: Expression, types: Sequence[str]) -> str | None:
+    """Return the element type on which a function operates; None if its operands are constants.
+
+    A conversion counts as an operation on its result type. The function ``select`` operates on its
+    second and third operands.
+    """
+    if not isinstance(expression, Apply):
+        return types[expression.number] if isinstance(expression, Input) else None
+    if expression.function.startswith("cast_"):
+        return expression.function.removeprefix("cast_")
+    operands = expression.operands[1:] if expression.function == "select" else expression.operands
+    return next(filter(None, (_operand_type(each, types) for each in operands)), None)

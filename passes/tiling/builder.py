@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rammer_mlir.bindings import affine, arith, bufferization, func, ir, tensor
 from rammer_mlir.passes.ir.boxes import Span, linear_form, panel_index, panel_number
-from rammer_mlir.passes.ir.cloning import clone_into
+from rammer_mlir.passes.ir.cloning import clone_into, rename_operands
 from rammer_mlir.passes.ir.gathers import gathers_of
 from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
 from rammer_mlir.passes.tiling.kernel import Computation, TiledDomain
@@ -192,9 +192,7 @@ class _TileBuilder:
 
     def _rename_captures(self, copy: ir.Operation) -> None:
         for inner in copy.regions[0].blocks[0].operations:
-            for index, operand in enumerate(inner.operation.operands):
-                if operand in self._mapping:
-                    inner.operation.operands[index] = self._mapping[operand]
+            rename_operands(inner.operation, self._mapping)
 
     def _operand(self, map_: ir.AffineMap, number: int, value: ir.Value) -> ir.Value:
         shape = shape_of(value)

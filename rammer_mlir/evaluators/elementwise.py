@@ -85,7 +85,7 @@ def _modulo(operation: Operation) -> Numbers:
     x, y = operation.input(0), operation.input(1)
     is_float = _is_float(x)
     require(is_float or bool((y != 0).all()))
-    return (np.fmod if operation.attribute("fmod", 0) or is_float else np.mod)(x, y)
+    return (np.fmod if operation.attribute("fmod", 0) else np.mod)(x, y)
 
 
 def _power(operation: Operation) -> Numbers:

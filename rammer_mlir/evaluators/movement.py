@@ -102,11 +102,19 @@ def _slice(operation: Operation) -> Numbers:
     steps = operation.integers(4) or [1] * len(starts)
     parts = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        # For a negative step, an end below the first element means None: Python counts from the
-        # back.
-        is_open = step < 0 and end < -x.shape[axis]
-        parts[axis] = slice(start, None if is_open else end, step)
+        parts[axis] = sliced(start, end, step, x.shape[axis])
     return np.ascontiguousarray(x[tuple(parts)])
+
+
+def sliced(start: int, end: int, step: int, size: int) -> slice:
+    """Return the Python slice that equals ONNX's Slice of a dimension of ``size`` elements.
+
+    With a negative step, ONNX limits the start to the first element, and Python needs an omitted
+    end to reach this element, since it counts a negative end from the back.
+    """
+    if step > 0:
+        return slice(start, end, step)
+    return slice(max(start, -size), None if end < -size else end, step)
 
 
 def _expand(operation: Operation) -> Numbers:

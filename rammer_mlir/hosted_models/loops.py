@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rammer_mlir.errors import InputError
 from rammer_mlir.hosted_models.parts import Part, Value
 from rammer_mlir.hosted_models.repetition import repeat_natively
 from rammer_mlir.programs.host_program import Repeat, Stack
@@ -69,6 +70,12 @@ class Loop:
         for source in step.sources:
             elements = np.moveaxis(values[source.value], source.axis, 0)
             self.sources.append(elements[::-1] if source.is_reversed else elements)
+        lengths = {len(source) for source in self.sources}
+        if len(lengths) > 1:
+            raise InputError(
+                f"'{step.name}' (Scan): expected sequences of equal length, found lengths "
+                f"{', '.join(map(str, sorted(lengths)))}; change the model's inputs"
+            )
         self.most = self._most(values)
         self.number = 0
         self.stacks: list[list[NDArray[Any]]] = [[] for _ in step.stacks]

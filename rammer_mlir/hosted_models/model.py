@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -125,6 +125,10 @@ class HostedModel(ComposedModel):
         """
         if self._is_closed:
             raise TargetError("the model is closed: compile or load it again")
+        if out is not None and not isinstance(cast("object", out), Mapping):
+            raise InputError(
+                f"outputs: expected a mapping from names to arrays, found {type(out).__name__}"
+            )
         self._check(feeds)
         given = {t.name: _host_value(t.name, feeds[t.name]) for t in self._signature.inputs}
         found = dict(zip(self.program.outputs, self._interpreter.run(given), strict=True))

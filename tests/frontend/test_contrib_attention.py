@@ -103,6 +103,12 @@ def test_multi_head_attention_with_a_past(unidirectional: int) -> None:
     )
 
 
+def test_causal_attention_to_more_keys() -> None:
+    """Without a past, query ``i`` sees the keys up to ``i``, and the last query all keys."""
+    inputs = [X, KEY, VALUE]
+    check_contrib("MultiHeadAttention", inputs, num_heads=HEADS, unidirectional=1, tolerance=1e-4)
+
+
 def test_multi_head_attention_with_heads_that_are_split() -> None:
     key, value = floats(BATCH, HEADS, 5, SIZE, seed=1), floats(BATCH, HEADS, 5, SIZE, seed=2)
     check_contrib("MultiHeadAttention", [X, key, value], num_heads=HEADS, tolerance=1e-4)

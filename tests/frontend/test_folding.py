@@ -299,3 +299,14 @@ def test_small_numbers_are_true() -> None:
     model = parsed("g () => (bool[4] y) { y = Cast<to=9> (x) }")
     model.graph.initializer.append(onnx.numpy_helper.from_array(numbers, "x"))
     check(model)
+
+
+def test_remainders_of_floats_have_the_divisors_sign() -> None:
+    """Since opset 28, ``fmod=0`` is defined for floats."""
+    x, y = np.array([-5.5, 5.5], np.float32), np.array([2, -2], np.float32)
+    model = onnx.parser.parse_model("""<ir_version: 13, opset_import: ["": 28]>
+      g (float[2] z) => (float[2] r) <float[2] x = {-5.5, 5.5}, float[2] y = {2.0, -2.0}> {
+        m = Mod(x, y)  r = Add(m, z) }""")
+    with rammer_mlir.compile(model, cache=False, num_veus=1) as made:
+        found = made.run({"z": np.zeros(2, np.float32)})["r"]
+    np.testing.assert_array_equal(found, np.mod(x, y))

@@ -266,3 +266,14 @@ def test_max_unpool_undoes_max_pool(space: tuple[int, int], pads: list[int]) -> 
     attributes: dict[str, Any] = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": pads}
     pooled = run_node("MaxPool", [floats(1, 2, *space)], outputs=2, **attributes)
     check_node("MaxUnpool", [pooled["out0"], pooled["out1"]], **attributes)
+
+
+@pytest.mark.parametrize(("start", "end"), [(-10, -20), (-10, -3), (-1, -20), (9, -20)])
+@pytest.mark.parametrize("constants", [[1, 2, 3, 4], [0, 1, 2, 3, 4]])
+def test_a_backward_slice_begins_at_an_element(start: int, end: int, constants: list[int]) -> None:
+    """If the step is negative, a start before the first element stands for the first element."""
+    bounds = [np.array([value]) for value in (start, end, 0, -1)]
+    x = np.arange(5, dtype=np.float32)
+    found = run_node("Slice", [x, *bounds], constants=constants)["out0"]
+    first = 4 if start > 0 else max(start + 5, 0)
+    assert found.tolist() == [float(index) for index in range(first, max(end + 5, -1), -1)]

@@ -10,12 +10,14 @@ import sys
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper, numpy_helper
 from test_contradictions import parsed, refusal
 
-from rammer_mlir.errors import UnsupportedError
+import rammer_mlir
 from rammer_mlir.frontends.onnx import import_model
+from rammer_mlir.frontends.onnx.builders.table import BUILDERS
 
 
 @pytest.mark.parametrize(
@@ -173,13 +175,32 @@ def test_an_opset_of_the_future() -> None:
     assert "uses opset 99: expected at most" in refusal(model)
 
 
-def test_sparse_initializers() -> None:
-    model = parsed("(float[2,3] x) => (float[2,4] y) {y = MatMul(x, w)}")
+def _sparse(indices: Any) -> onnx.SparseTensorProto:
+    """Return a sparse tensor [3, 4] named ``w`` with the elements 1 and 2 at ``indices``."""
     values = numpy_helper.from_array(np.array([1, 2], np.float32), "w")
-    indices = numpy_helper.from_array(np.array([0, 5]), "indices")
-    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [3, 4]))
-    with pytest.raises(UnsupportedError, match=r"initializer 'w' is sparse: expected dense"):
-        import_model(model)
+    places = numpy_helper.from_array(np.array(indices, np.int64), "indices")
+    return helper.make_sparse_tensor(values, places, [3, 4])
+
+
+@pytest.mark.parametrize("indices", [[0, 5], [[0, 0], [1, 1]]])
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_sparse_tensors(indices: Any, is_constant: bool) -> None:
+    model = parsed("(float[2,3] x) => (float[2,4] y) {y = MatMul(x, w)}")
+    if is_constant:
+        node = helper.make_node("Constant", [], ["w"], sparse_value=_sparse(indices))
+        model.graph.node.insert(0, node)
+    else:
+        model.graph.sparse_initializer.append(_sparse(indices))
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with rammer_mlir.compile(model, cache=False, num_veus=1) as made:
+        np.testing.assert_array_equal(made.run({"x": x})["y"], x[:, :2] @ np.diag([1, 2, 0, 0])[:2])
+
+
+@pytest.mark.parametrize("indices", [[0, 12], [-1, 0], [0], [[0, 4], [1, 1]]])
+def test_sparse_tensors_with_wrong_indices(indices: Any) -> None:
+    model = parsed("(float[2,3] x) => (float[2,4] y) {y = MatMul(x, w)}")
+    model.graph.sparse_initializer.append(_sparse(indices))
+    assert "the sparse tensor 'w' is not valid: expected an index within" in refusal(model)
 
 
 def test_an_initializer_of_an_unknown_type() -> None:
@@ -194,7 +215,8 @@ def test_a_shape_larger_than_any_integer(size: int) -> None:
     assert refusal(model, x=(size, 3)).startswith("'x': expected at most 2147483647 elements")
 
 
-def test_what_the_importer_cannot_lower() -> None:
+def test_what_the_importer_cannot_lower(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(BUILDERS, "MaxRoiPool")
     graph = """(float[1,6,4,4] x, float[2,5] r) => (float[A,B,C,D] y) {
       y = MaxRoiPool<pooled_shape=[2,2]>(x, r) }"""
     text = refusal(parsed(graph))

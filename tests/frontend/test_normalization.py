@@ -147,3 +147,13 @@ def test_a_batch_norm_of_f16_with_statistics_of_f32() -> None:
     parameters[3] = np.abs(parameters[3])
     x = floats(2, 3, 4).astype(np.float16)
     check_node("BatchNormalization", [x, *parameters], constants=range(1, 5), opset=15)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_a_norm_beyond_16_bits(p: int) -> None:
+    """The norm of the rows exceeds the largest f16, the quotients do not."""
+    x = (2000 * floats(4, 4096)).astype(np.float16)
+    found = run_node("LpNormalization", [x], p=p)["out0"]
+    wide = x.astype(np.float64)
+    norm = np.linalg.norm(wide, p, axis=-1, keepdims=True)
+    np.testing.assert_allclose(found, wide / norm, rtol=2e-3, atol=1e-6)

@@ -118,3 +118,9 @@ def test_averages_whose_counts_differ_along_two_axes(include: int) -> None:
         pads=[1, 2, 0, 1, 1, 0],
         count_include_pad=include,
     )
+
+
+def test_squares_of_16_bits_do_not_overflow() -> None:
+    """The sum of squares of LRN exceeds the largest f16."""
+    x = np.array([300, 200, 100, 1, 1], np.float16).reshape(1, 5, 1, 1)
+    check_node("LRN", [x], size=3, alpha=1e-4, tolerance=1e-3)

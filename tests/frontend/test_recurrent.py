@@ -172,6 +172,7 @@ def test_reset_after_the_recurrent_product() -> None:
 def test_other_activations() -> None:
     check(recurrent("RNN", activations=["Relu"]))
     check(recurrent("LSTM", activations=["HardSigmoid", "Tanh", "Softsign"]))
+    check(recurrent("GRU", activations=["sigmoid", "tanh"]))
 
 
 @pytest.mark.parametrize(

@@ -203,3 +203,34 @@ def test_outputs_of_a_host_program_may_be_left_to_the_run() -> None:
         y.flags.writeable = False
         with pytest.raises(InputError, match="output 'y': expected a writable array"):
             compiled.run({"x": x}, out={"y": y})
+
+
+def test_a_loop_of_a_trip_count_alone() -> None:
+    """A loop without a condition and without states has one input."""
+    for count in ("n", "c3", "c100"):
+        model = model_of(f"""(int64 n, bool x) => (int64[K] y) <int64 c3 = {{3}}, int64 c100 = {{100}}> {{
+          y = Loop({count}, x) <body = b (int64 i, bool d) => (bool e, int64 o) {{
+            e = Identity(d)  o = Add(i, i) }}> }}""")
+        model.graph.node[0].input[1] = ""  # which ONNX's syntax cannot express at the end
+        with rammer_mlir.compile(model, cache=False) as made:
+            steps = {"n": 5, "c3": 3, "c100": 100}[count]
+            found = made.run({"n": np.array(5), "x": TRUE})["y"]
+        np.testing.assert_array_equal(found, 2 * np.arange(steps))
+
+
+@pytest.mark.parametrize("lengths", [(2, 3), (80, 5), (1, 100)])
+def test_sequences_of_a_scan_have_equal_lengths(lengths: tuple[int, int]) -> None:
+    """The lengths depend on data; the shorter sequence must not be read beyond its end."""
+    model = model_of("""(float[M] x, bool[M] c, float[N] y, bool[N] d) => (float s, float[K] z) {
+      zero = Constant<value_float = 0.0>()  xs = Compress<axis = 0>(x, c)
+      ys = Compress<axis = 0>(y, d)
+      s, z = Scan<num_scan_inputs = 2, body = b (float h, float p, float q) => (float t, float o) {
+          a = Add(p, q)  t = Add(h, a)  o = Neg(t) }>(zero, xs, ys) }""")
+    with rammer_mlir.compile(model, cache=False) as made:
+        feeds = {
+            name: values
+            for (name, mask), length in zip(("xc", "yd"), lengths, strict=True)
+            for name, values in ((name, floats(length)), (mask, np.ones(length, np.bool_)))
+        }
+        with pytest.raises(InputError, match="expected sequences of equal length"):
+            made.run(feeds)

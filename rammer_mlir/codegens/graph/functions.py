@@ -86,7 +86,7 @@ def _write(writer: GraphWriter, expression: Expression, inputs: Sequence[str]) -
     if isinstance(expression, Input):
         return inputs[expression.number]
     if isinstance(expression, Constant):
-        return writer.number(expression.value)
+        return writer.number(expression.value, expression.element_type)
     assert isinstance(expression, Apply)
     operands = [_write(writer, operand, inputs) for operand in expression.operands]
     if expression.function.startswith("cast_"):

@@ -17,6 +17,7 @@ from rammer_mlir.codegens.primitives.convolutions import (
     image_view,
 )
 from rammer_mlir.passes.regions.elementwise import FIRST_ELEMENT
+from rammer_mlir.passes.regions.expressions import with_typed_constants
 from rammer_mlir.passes.regions.reading import Operand, Reading
 from rammer_mlir.passes.regions.region import Region
 from rammer_mlir.passes.regions.weights import number_of, splat_of
@@ -144,15 +145,13 @@ def _write_convolution(
 
 def _write_pool(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
     given: Mapping[str, Any] = reading.attributes
-    # A window inside the padding has no element, for which ONNX defines no maximum or mean.
-    is_padded = any(p >= k for p, k in zip(given["pads"], given["kernel"] * 2, strict=True))
     check_windows(reading)
-    if is_padded:
+    # A window inside the padding has no element, for which ONNX defines no maximum or mean.
+    if any(p >= k for p, k in zip(given["pads"], given["kernel"] * 2, strict=True)):
         raise NotExpressibleError("the padding of a pool")
     kind = "MaxPool" if reading.kind == "max_pool" else "AveragePool"
-    more = (
-        {"count_include_pad": int(given.get("count_include_pad", True))} if kind[0] == "A" else {}
-    )
+    include = int(given.get("count_include_pad", True))
+    more = {"count_include_pad": include} if kind[0] == "A" else {}
     # ONNX has no pooling by sums: an average times the size of the window.
     is_sum = reading.kind == "sum_pool"
     found = writer.node(
@@ -262,14 +261,15 @@ def _write_broadcast(
 def _write_elementwise(
     writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str
 ) -> None:
-    expression: Any = reading.attributes["expression"]
-    parameters = {k: v for k, v in reading.attributes.items() if isinstance(v, float)}
+    given: Mapping[str, Any] = reading.attributes
+    types = [o.element_type for o in reading.inputs if number_of(o) is None]
+    expression = with_typed_constants(given["expression"], types)
+    parameters = {k: v for k, v in given.items() if isinstance(v, float)}
     operands = _aligned(writer, reading, inputs)
     result = write_function(writer, reading.kind, expression, parameters, operands)
     whole = tuple(range(reading.output.rank))
-    indexing: Any = reading.attributes["indexing"]
     # A result that is an input's own tensor cannot be renamed.
-    if whole in indexing and result not in operands:
+    if whole in given["indexing"] and result not in operands:
         writer.rename(result, out)
     else:  # all inputs are smaller than the result: broadcast explicitly
         writer.node("Expand", [result, writer.integers(*reading.output.shape)], out)

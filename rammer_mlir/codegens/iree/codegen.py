@@ -44,7 +44,7 @@ class Iree:
 
     name: ClassVar[str] = "iree"
     options: ClassVar[tuple[ModuleOption, ...]] = (
-        ModuleOption("seconds", SECONDS, "time limit in seconds to compile a region", least=0),
+        ModuleOption("seconds", SECONDS, "time limit in seconds to compile a region", least=1),
         ModuleOption("flags", "", "additional flags of iree-compile, separated by spaces"),
     )
 
@@ -128,6 +128,6 @@ class Iree:
 
 def _key(program: Program) -> str:
     """Return a hash of a program's text, target and flags, and of the compiler's version."""
-    flags = " ".join((*flags_of(machine_of(program.target)), *program.flags))
+    flags = " ".join((*flags_of(machine_of(program.target)), *program.flags, str(program.seconds)))
     text = f"{VERSION} {program.target} {flags}\n{program.lines}"
     return hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -188,8 +188,16 @@ class Table:
         is_along = any(not node.axis for node in self.nodes if node.kind in along)
         views = [n for n, value in enumerate(self.values) if value.source >= 0]
         is_moved = any(n in self.whole or not self._is_piece(n) for n in views)
-        is_apart = not (parts & self.whole or is_along or is_moved) and len(first) == 1
+        joined = parts & self.whole or is_along or is_moved or self._has_batched_weights
+        is_apart = not joined and len(first) == 1
         return first.pop() if is_apart else 1
+
+    @property
+    def _has_batched_weights(self) -> bool:
+        """Whether packed weights have a matrix for each index of the batch; they stay whole."""
+        products = (node for node in self.nodes if node.kind == Kind.MATMUL)
+        packed = (o for node in products for o in node.operands if o.layout == Layout.PACKED)
+        return any(prod(self.values[each.value].view.dims[:-2]) > 1 for each in packed)
 
     def split_buffers(self) -> set[int]:
         """Return the indices of the buffers that are split: each rTask accesses a contiguous part.

@@ -22,6 +22,9 @@ _DEFAULTS: dict[str, tuple[float | None, float | None]] = {
 
 _PLAIN = ("Sigmoid", "Tanh", "Relu", "Softplus", "Softsign")
 
+_SPELLINGS = {name.lower(): name for name in (*_PLAIN, *_DEFAULTS)}
+"""ONNX's spelling of each name; ONNX Runtime also takes names in lower case."""
+
 
 @dataclass(frozen=True)
 class Activation:
@@ -61,7 +64,7 @@ def resolve(
     """Return the activation functions of the given names, with their parameters.
 
     Args:
-        names: names of the activation functions.
+        names: names of the activation functions, in upper or lower case.
         alphas: values of alpha for the functions that have this parameter, in order. Functions
             after the end of the list have the default.
         betas: values of beta, given in the same way.
@@ -72,7 +75,8 @@ def resolve(
     """
     alpha, beta = iter(alphas), iter(betas)
     found: list[Activation] = []
-    for name in names:
+    for given in names:
+        name = _SPELLINGS.get(given.lower(), given)
         if name in _PLAIN:
             found.append(Activation(name, None, None))
             continue

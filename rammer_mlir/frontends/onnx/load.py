@@ -14,13 +14,14 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import helper
 
-from rammer_mlir.errors import ModelError, UnsupportedError
+from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.contrib.rewrite import claim_contrib
 from rammer_mlir.frontends.onnx.external_data import Folders
 from rammer_mlir.frontends.onnx.function_sizes import check_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line, separate_weights
 from rammer_mlir.frontends.onnx.open_inputs import clear_unknown_sizes
 from rammer_mlir.frontends.onnx.source_folders import ModelWithData, Source, without_folder
+from rammer_mlir.frontends.onnx.sparse_tensors import write_dense
 from rammer_mlir.frontends.onnx.tensor_data import TensorData, content_and_places
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, opset
 from rammer_mlir.frontends.onnx.well_formed import (
@@ -36,7 +37,7 @@ def load(source: Source) -> Model:
 
     Raises:
         ModelError: if the model is not valid ONNX, or if its file or external data cannot be read.
-        UnsupportedError: if initializers are sparse, or functions expand to too many nodes.
+        UnsupportedError: if functions expand to too many nodes.
     """
     given, named = without_folder(source)
     if isinstance(given, onnx.ModelProto):
@@ -68,8 +69,9 @@ def _checked(proto: onnx.ModelProto, name: str, data: TensorData) -> Model:
     check_texts(proto, name)
     check_element_types(proto, name)
     check_functions(proto, name)
-    _refuse_initializers(proto, name)
+    _check_initializers(proto, name)
     model = separate_weights(proto, name, data)
+    write_dense(model.graph, name)
     _import_onnx(model.proto)
     claim_contrib(model.proto)
     check_operators(model.proto)
@@ -126,12 +128,7 @@ def _check_outputs(graph: onnx.GraphProto, name: str) -> None:
         )
 
 
-def _refuse_initializers(proto: onnx.ModelProto, name: str) -> None:
-    sparse = [f"'{tensor.values.name}'" for tensor in proto.graph.sparse_initializer]
-    if sparse:
-        raise UnsupportedError(
-            f"{name}: initializer {', '.join(sparse)} is sparse: expected dense initializers"
-        )
+def _check_initializers(proto: onnx.ModelProto, name: str) -> None:
     known = set(onnx.TensorProto.DataType.values()) - {onnx.TensorProto.UNDEFINED}
     for tensor in proto.graph.initializer:
         if tensor.data_type not in known:

@@ -9,6 +9,7 @@ import numpy as np
 
 from rammer_mlir.bindings import linalg, math
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.normalization import computing_type
 from rammer_mlir.frontends.onnx.builders.reductions import (
     REDUCTIONS,
     Reduction,
@@ -260,7 +261,7 @@ def _local_response_normalization(node: Node) -> Tensor:
     """
     x, size = node.tensor(0), node.attribute("size")
     alpha, beta = node.attribute("alpha", 1e-4), node.attribute("beta", 0.75)
-    bias = node.attribute("bias", 1.0)
+    bias, wide = node.attribute("bias", 1.0), computing_type(x.dtype)
     rest = [0] * (x.rank - 2)
     # ONNX puts the additional channel of an even size after the center.
     padded = pad(x, [0, (size - 1) // 2, *rest], [0, size // 2, *rest], 0)
@@ -269,10 +270,15 @@ def _local_response_normalization(node: Node) -> Tensor:
         [*x.shape, size],
         1,
         [(padded, exprs)],
-        (full(x.shape, 0, x.dtype), range(x.rank)),
-        lambda v, total: total + v * v,
+        (full(x.shape, 0, wide), range(x.rank)),
+        lambda v, total: total + v.cast(wide) * v.cast(wide),
     )
-    return pointwise(lambda v, s: v * _negative_power(s * (alpha / size) + bias, beta), x, squares)
+
+    def scaled(v: Scalar, total: Scalar) -> Scalar:
+        factor = _negative_power(total * (alpha / size) + bias, beta)
+        return (v.cast(wide) * factor).cast(x.dtype)
+
+    return pointwise(scaled, x, squares, dtype=x.dtype)
 
 
 def _negative_power(x: Scalar, exponent: float) -> Scalar:

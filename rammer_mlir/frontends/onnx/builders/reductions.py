@@ -238,11 +238,14 @@ def _lp_normalization(node: Node) -> Tensor:
     axis = node.axis("axis", -1, x.rank)
     kind = REDUCTIONS[f"L{node.attribute('p', 2)}"]
 
-    def divide(x: Scalar, norm: Scalar) -> Scalar:
-        zero = literal(0, x.dtype)
-        return norm.compare("eq", zero).select(zero, x / norm)
+    wide = F32 if x.dtype != F64 else F64  # the norm of numbers of f16 may exceed their range
 
-    return pointwise(divide, x, apply_reduction(kind, x, [axis]))
+    def divide(v: Scalar, norm: Scalar) -> Scalar:
+        zero = literal(0, wide)
+        return norm.compare("eq", zero).select(zero, v.cast(wide) / norm).cast(x.dtype)
+
+    numbers = x if x.dtype == wide else pointwise(lambda v: v.cast(wide), x, dtype=wide)
+    return pointwise(divide, x, apply_reduction(kind, numbers, [axis]), dtype=x.dtype)
 
 
 BUILDERS: dict[str, Builder] = {

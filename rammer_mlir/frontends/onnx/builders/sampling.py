@@ -1,4 +1,4 @@
-"""Builds GridSample and RoiAlign: interpolation at computed coordinates."""
+"""Builds GridSample, RoiAlign and MaxRoiPool, which read images at computed coordinates."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from rammer_mlir.bindings import ir, math
+from rammer_mlir.bindings import arith, ir, math, scf
 from rammer_mlir.frontends.onnx.builders.indexing import here
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.normalization import computing_type
 from rammer_mlir.frontends.onnx.builders.structured import (
     fetch,
+    pointwise,
     structured,
     transpose,
 )
@@ -21,7 +22,7 @@ from rammer_mlir.frontends.onnx.builders.values import (
     empty,
     full,
 )
-from rammer_mlir.passes.ir.scalar import INT64, DType, Scalar, literal, lowest
+from rammer_mlir.passes.ir.scalar import INT64, DType, Scalar, index_value, literal, lowest
 
 _FAR = 2.0**30
 """Largest absolute value of a coordinate that is converted to an integer."""
@@ -247,20 +248,18 @@ def _weighted_sum(
 
 
 def roi_align(node: Node) -> Tensor:
-    """Emit RoiAlign: each bin of each region is the mean or maximum of a fixed grid of samples.
+    """Emit RoiAlign: each bin of each region is the mean or maximum of a grid of samples.
 
-    Raises:
-        UnsupportedError: if the number of samples depends on the regions' sizes.
+    The attribute ``sampling_ratio`` is the number of samples of a bin along each axis; if it is 0,
+    a bin has a sample for each pixel that it begins.
     """
-    samples = node.attribute("sampling_ratio", 0)
-    if samples <= 0:
-        raise node.unsupported("expected a positive sampling_ratio")
     x, regions, batches = node.tensor(0), node.tensor(1), node.tensor(2)
     pooled = (node.attribute("output_height", 1), node.attribute("output_width", 1))
     maximum = node.attribute("mode", "avg") == "max"
+    kind = computing_type(x.dtype)
     grid = _RegionGrid(
         pooled,
-        samples,
+        node.attribute("sampling_ratio", 0),
         node.attribute("spatial_scale", 1.0),
         node.attribute(
             "coordinate_transformation_mode",
@@ -274,26 +273,84 @@ def roi_align(node: Node) -> Tensor:
 
     image = _channels_last(x)
 
-    def body(batch: Scalar, *values: Scalar) -> Scalar:
-        *region, total = values
-        taps = [grid.taps(axis, region, x.shape[2 + axis]) for axis in (0, 1)]
+    neutral = lowest(kind) if maximum else 0.0
+
+    def sampled(axes: Sequence[_BinAxis], batch: Scalar) -> _Sampled:
+        """Return a function that adds a sample to the sum, or the maximum, of a bin."""
         number, channel = batch.cast(INT64).clamp(0, x.shape[0] - 1), here(3)
-        terms = [
-            fetch(image, [number, down.index, right.index, channel])
-            * _product(down.weight, right.weight)
-            for down, right in product(*taps)
-        ]
-        if maximum:
+
+        def add(total: Scalar, places: Sequence[Scalar]) -> Scalar:
+            taps = [axis.taps(place) for axis, place in zip(axes, places, strict=True)]
+            terms = [
+                fetch(image, [number, down.index, right.index, channel]).cast(kind)
+                * _product(down.weight, right.weight)
+                for down, right in product(*taps)
+            ]
+            if not maximum:
+                return total + (terms[0] + terms[1] + terms[2] + terms[3])
             for term in terms:
                 total = total.maximum(term)
             return total
-        return total + (terms[0] + terms[1] + terms[2] + terms[3]) / float(samples * samples)
 
-    shape = (regions.shape[0], *pooled, x.shape[1])
-    start = full(shape, lowest(x.dtype) if maximum else 0, x.dtype)
+        return add
+
+    def axes_of(region: Sequence[Scalar]) -> list[_BinAxis]:
+        corners = [value.cast(kind) for value in region]
+        return [grid.axis(axis, corners, x.shape[2 + axis]) for axis in (0, 1)]
+
+    def with_sample(batch: Scalar, *values: Scalar) -> Scalar:
+        *region, total = values
+        return sampled(axes_of(region), batch)(total, [here(4), here(5)])
+
+    def with_all_samples(batch: Scalar, *region: Scalar) -> Scalar:
+        axes = axes_of(region)
+        counts = [axis.count for axis in axes]
+        total = _repeated(literal(neutral, kind), counts, sampled(axes, batch))
+        count = counts[0] * counts[1]
+        if maximum:  # a region without samples
+            return count.compare("eq", 0).select(literal(0, kind), total)
+        return total / count.maximum(1).cast(kind)
+
+    shape, samples = (regions.shape[0], *pooled, x.shape[1]), grid.samples
     inputs = [(batches, [0]), *corners]
-    domain = (*shape, samples, samples)
-    return _channels_second(structured(domain, 2, inputs, (start, range(4)), body))
+    if samples:
+        out = (full(shape, neutral, kind), range(4))
+        found = structured((*shape, samples, samples), 2, inputs, out, with_sample)
+    else:
+        found = structured(shape, 0, inputs, (empty(shape, kind), range(4)), with_all_samples)
+    divisor = samples * samples if samples and not maximum else 1
+    found = pointwise(lambda v: (v / float(divisor)).cast(x.dtype), found, dtype=x.dtype)
+    return _channels_second(found)
+
+
+_Sampled = Callable[[Scalar, Sequence[Scalar]], Scalar]
+"""Emits a total with another sample, from the total so far and the sample's index on each axis."""
+
+
+def _repeated(
+    start: Scalar,
+    counts: Sequence[Scalar],
+    body: _Sampled,
+) -> Scalar:
+    """Emit nested loops that compute a value from that of the last iteration; return the last one.
+
+    Args:
+        start: the value before the first iteration.
+        counts: number of iterations of each loop, outermost first.
+        body: emits the next value, from the last value and the index of each loop.
+    """
+
+    def nest(value: ir.Value, outer: list[Scalar]) -> ir.Value:
+        if len(outer) == len(counts):
+            return body(Scalar(value, start.dtype), outer).value
+        zero, one = (arith.ConstantOp(ir.IndexType.get(), bound).result for bound in (0, 1))
+        loop = scf.ForOp(zero, counts[len(outer)].index(), one, [value])
+        with ir.InsertionPoint(loop.body):
+            inner = nest(loop.inner_iter_args[0], [*outer, index_value(loop.induction_variable)])
+            scf.YieldOp([inner])
+        return loop.results[0]
+
+    return Scalar(nest(start.value, []), start.dtype)
 
 
 def _product(left: Scalar | None, right: Scalar | None) -> Scalar:
@@ -305,11 +362,11 @@ def _product(left: Scalar | None, right: Scalar | None) -> Scalar:
 class _RegionGrid:
     """RoiAlign's grid of sample positions in a region, emitted inside a loop nest.
 
-    Loops 1 and 2 of the nest are the bins of the region, loops 4 and 5 the samples of a bin.
+    Loops 1 and 2 of the nest are the bins of the region.
 
     Attributes:
         pooled: number of bins along each axis.
-        samples: number of samples of a bin along each axis.
+        samples: number of samples of a bin along each axis; 0 if it depends on the bin's size.
         scale: factor from a region's coordinates to the image's.
         half_pixel: whether the centers of pixels have the coordinates 0.5, 1.5, and so on.
     """
@@ -319,10 +376,8 @@ class _RegionGrid:
     scale: float
     half_pixel: bool
 
-    def taps(self, axis: int, region: Sequence[Scalar], size: int) -> list[_Tap]:
-        """Return the taps of the two image elements next to the current sample along an axis.
-
-        If the sample is outside of the image, both taps have weight 0.
+    def axis(self, axis: int, region: Sequence[Scalar], size: int) -> _BinAxis:
+        """Emit an axis of the current bin.
 
         Args:
             axis: 0 for the vertical axis, 1 for the horizontal axis.
@@ -336,19 +391,99 @@ class _RegionGrid:
         extent = end - start
         if not self.half_pixel:
             extent = extent.maximum(1.0)
-        kind = start.dtype
         width = extent / float(self.pooled[axis])
-        step = (here(4 + axis).cast(kind) + 0.5) * width / float(self.samples)
-        place = start + here(1 + axis).cast(kind) * width + step
-        inside = place.compare("ge", -1.0) & place.compare("le", float(size))
+        begin = start + here(1 + axis).cast(start.dtype) * width
+        count = literal(self.samples, INT64)
+        if not self.samples:
+            pixels = width.apply(math.CeilOp)
+            # Regions have no NaN and no bins larger than an image; others must not run forever.
+            count = pixels.maximum(0.0).minimum(_MOST_SAMPLES).cast(INT64)
+        return _BinAxis(begin, width, count, size)
+
+
+_MOST_SAMPLES = float(1 << 16)
+"""Largest number of samples of a bin of RoiAlign along an axis."""
+
+
+@dataclass(frozen=True)
+class _BinAxis:
+    """An axis of a bin of RoiAlign.
+
+    Attributes:
+        begin: coordinate of the bin's edge.
+        width: extent of the bin.
+        count: number of samples, as int64.
+        size: extent of the image.
+    """
+
+    begin: Scalar
+    width: Scalar
+    count: Scalar
+    size: int
+
+    def taps(self, sample: Scalar) -> list[_Tap]:
+        """Return the taps of the two image elements next to a sample.
+
+        If the sample is outside of the image, both taps have weight 0. ``sample`` is its index.
+        """
+        kind = self.begin.dtype
+        step = (sample.cast(kind) + 0.5) * self.width / self.count.cast(kind)
+        place = self.begin + step
+        inside = place.compare("ge", -1.0) & place.compare("le", float(self.size))
         place = inside.select(place, literal(0, kind)).maximum(0.0)
-        low = place.cast(INT64).minimum(size - 1)
+        low = place.cast(INT64).minimum(self.size - 1)
         ratio = (place - low.cast(kind)).minimum(1.0)
-        ratio = low.compare("ge", size - 1).select(literal(0, kind), ratio)
+        ratio = low.compare("ge", self.size - 1).select(literal(0, kind), ratio)
         zero = literal(0, kind)
         weights = [inside.select(weight, zero) for weight in (_minus(1.0, ratio), ratio)]
-        high = (low + 1).minimum(size - 1)
+        high = (low + 1).minimum(self.size - 1)
         return [_Tap(low, weights[0], None), _Tap(high, weights[1], None)]
 
 
-BUILDERS: dict[str, Builder] = {"GridSample": grid_sample, "RoiAlign": roi_align}
+def max_roi_pool(node: Node) -> Tensor:
+    """Emit MaxRoiPool: the maxima of the pixels of each bin of each region; 0 for an empty bin."""
+    x, regions = node.tensor(0), node.tensor(1)
+    pooled, scale = node.attribute("pooled_shape"), node.attribute("spatial_scale", 1.0)
+    kind = computing_type(x.dtype)
+    columns: list[tuple[Tensor, list[Expr]]] = [
+        (regions, [0, ir.AffineExpr.get_constant(number)]) for number in range(5)
+    ]
+
+    def bin_of(axis: int, region: Sequence[Scalar]) -> tuple[Scalar, Scalar]:
+        """Emit the first pixel of the current bin, and the number of its pixels, as int64."""
+        size = x.shape[2 + axis]
+        # Half away from zero, as std::round in ONNX Runtime; a region is (x, y), twice.
+        ends = [_rounded(region[2 * k + 1 - axis].cast(kind) * scale) for k in (0, 1)]
+        width = (ends[1] - ends[0] + 1.0).maximum(1.0) / float(pooled[axis])
+        number = here(2 + axis).cast(kind)
+        first = _floor(number * width) + ends[0]
+        last = ((number + 1.0) * width).apply(math.CeilOp) + ends[0]
+        first, last = (edge.clamp(0.0, float(size)).cast(INT64) for edge in (first, last))
+        return first.minimum(size - 1), last - first
+
+    def body(image: Scalar, *region: Scalar) -> Scalar:
+        number, channel = image.cast(INT64).clamp(0, x.shape[0] - 1), here(1)
+        (top, rows), (left, width) = (bin_of(axis, region) for axis in (0, 1))
+
+        def add(total: Scalar, places: Sequence[Scalar]) -> Scalar:
+            pixel = [number, channel, top + places[0], left + places[1]]
+            return total.maximum(fetch(x, pixel))
+
+        found = _repeated(literal(lowest(x.dtype), x.dtype), [rows, width], add)
+        is_empty = rows.compare("le", 0) | width.compare("le", 0)
+        return is_empty.select(literal(0, x.dtype), found)
+
+    shape = (regions.shape[0], x.shape[1], *pooled)
+    return structured(shape, 0, columns, (empty(shape, x.dtype), range(4)), body)
+
+
+def _rounded(x: Scalar) -> Scalar:
+    away = _floor(x.apply(math.AbsFOp) + 0.5)
+    return x.compare("lt", 0.0).select(-away, away)
+
+
+BUILDERS: dict[str, Builder] = {
+    "GridSample": grid_sample,
+    "MaxRoiPool": max_roi_pool,
+    "RoiAlign": roi_align,
+}

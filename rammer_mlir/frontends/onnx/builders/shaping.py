@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
+from rammer_mlir.evaluators.movement import sliced
 from rammer_mlir.frontends.onnx.builders.indexing import take
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.structured import (
@@ -90,7 +91,7 @@ def _slice(node: Node) -> Tensor:
     ranges = [range(size) for size in x.shape]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         size = x.shape[axis % x.rank]
-        ranges[axis % x.rank] = range(size)[slice(start, _end(end, step, size), step)]
+        ranges[axis % x.rank] = range(size)[sliced(start, end, step, size)]
     if not all(ranges):
         return empty([len(r) for r in ranges], x.dtype)
     # Slice first, because a plain loop index must span a whole dimension.
@@ -106,15 +107,6 @@ def _slice(node: Node) -> Tensor:
 
 def _step(number: int, places: range) -> Expr:
     return loop(number) * places.step + places.start
-
-
-def _end(end: int, step: int, size: int) -> int | None:
-    """Return the end of a Python slice that equals ONNX's Slice with the end ``end``.
-
-    ``step`` is the slice's step, and ``size`` the extent of the dimension. None is returned if the
-    slice is descending and includes element 0, since Python then needs an omitted end.
-    """
-    return None if step < 0 and end < -size else end
 
 
 def _expand(node: Node) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
-from rammer_mlir.frontends.onnx.builders.products import contract, converted
+from rammer_mlir.frontends.onnx.builders.products import accumulator, contract, converted
 from rammer_mlir.frontends.onnx.builders.structured import (
     loop,
     pointwise,
@@ -70,13 +70,14 @@ def dft(node: Node) -> Tensor:
 
     used = min(extent, length)
     signal = part(x, [0] * x.rank, [used if i == axis else n for i, n in enumerate(x.shape)])
-    matrix = _matrix(transform, used, x.shape[-1], x.dtype)
+    kind = accumulator(x.dtype)
+    matrix = _matrix(transform, used, x.shape[-1], kind)
     rank = x.rank
     shape = [matrix.shape[0] if i == axis else n for i, n in enumerate(x.shape)]
     domain = [*shape[:-1], matrix.shape[1], used, x.shape[-1]]
     left = [rank if i == axis else i for i in range(rank - 1)]
     result = contract(
-        domain, 2, (signal, [*left, rank + 1]), (matrix, [axis, rank - 1, rank, rank + 1]), x.dtype
+        domain, 2, (signal, [*left, rank + 1]), (matrix, [axis, rank - 1, rank, rank + 1]), kind
     )
     return converted(result, x.dtype)
 
@@ -115,13 +116,15 @@ def stft(node: Node) -> Tensor:
         return spectra[:, : length // 2 + 1] if onesided else spectra
 
     size = window.shape[0] if window else length
-    matrix = _matrix(transform, size, x.shape[-1], x.dtype)
+    kind = accumulator(x.dtype)
+    matrix = _matrix(transform, size, x.shape[-1], kind)
     if window is not None:
-        matrix = pointwise(lambda m, w: m * w, matrix, reshape(window, (size, 1)))
+        matrix = pointwise(lambda m, w: m * w.cast(kind), matrix, reshape(window, (size, 1)))
     batch, frames, *_ = node.out().shape
     domain = [batch, frames, *matrix.shape[:2], size, x.shape[-1]]
     signal: list[Expr] = [0, loop(1) * step[0] + loop(4), 5]
-    return contract(domain, 2, (x, signal), (matrix, [2, 3, 4, 5]), x.dtype)
+    result = contract(domain, 2, (x, signal), (matrix, [2, 3, 4, 5]), kind)
+    return converted(result, x.dtype)
 
 
 BUILDERS: dict[str, Builder] = {"DFT": dft, "STFT": stft}

@@ -57,11 +57,12 @@ def _attend_projected(
         kept = [call.write.element(call.find(past), number) for number in range(2)]
         key = call.op("Concat", kept[0], key, axis=2)
         value = call.op("Concat", kept[1], value, axis=2)
+    earlier = call.shape(past)[3] if call.find(past) else 0
     if call.uses(1):
         both = [call.op("Unsqueeze", x, call.write.integers(0)) for x in (key, value)]
         call.finish(call.op("Concat", *both, axis=0), 1)
     masks = [*_masks(call, mask, key), "" if bias is None else call.find(bias)]
-    call.finish(joined(call, _attended(call, query, key, value, masks)))
+    call.finish(joined(call, _attended(call, query, key, value, masks, earlier)))
 
 
 def _masks(call: Call, number: int, key: str) -> list[str]:
@@ -70,13 +71,20 @@ def _masks(call: Call, number: int, key: str) -> list[str]:
     return [key_mask(call, number, key, call.attribute("mask_filter_value", -10000.0))]
 
 
-def _attended(call: Call, query: str, key: str, value: str, masks: Sequence[str]) -> str:
+def _attended(
+    call: Call, query: str, key: str, value: str, masks: Sequence[str], earlier: int
+) -> str:
+    """Emit attention by the node's attributes; return the name of the result.
+
+    ``earlier`` is the number of keys of earlier tokens, which every query sees.
+    """
     depth = call.shape_of(query)[-1]
     scale = call.attribute("scale", 0.0) or 1 / sqrt(depth)
     rows, columns = call.shape_of(query)[2], call.shape_of(key)[2]
     kept = None
     if call.attribute("unidirectional", 0):
-        kept = causal_mask(call, rows, columns, columns - rows)
+        kept = causal_mask(call, rows, columns, earlier)
+        kept[-1:] = True  # as in ONNX Runtime, which matters if there are more keys than queries
     return attended(call, (query, key, value), scale, masks, kept)
 
 
@@ -95,7 +103,8 @@ def _multi_head(call: Call) -> None:
     call.finish(key, 1)
     call.finish(value, 2)
     masks = [*_masks(call, 4, key), call.find(5)]
-    call.finish(joined(call, _attended(call, query, key, value, masks)))
+    earlier = call.shape(6)[2] if all(given) else 0
+    call.finish(joined(call, _attended(call, query, key, value, masks, earlier)))
 
 
 def _heads_of(call: Call, heads: int) -> tuple[str, str, str]:

@@ -19,8 +19,8 @@ import numpy as np
 import onnx
 
 from rammer_mlir.frontends.onnx.model import LARGE, Model
-from rammer_mlir.frontends.onnx.tensors import Array
-from rammer_mlir.frontends.onnx.traversal import subgraphs
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array
+from rammer_mlir.frontends.onnx.traversal import nodes_within, subgraphs
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -104,7 +104,19 @@ def simplify(model: Model) -> Model:
             graph_model = _read(model)
         clean_up(graph_model)
     weights = _take_weights(graph_model.graph, model.weights)
-    return replace(model, proto=ir.to_proto(graph_model), weights=weights)
+    proto = ir.to_proto(graph_model)
+    _restore_loop_inputs(proto)
+    return replace(model, proto=proto, weights=weights)
+
+
+def _restore_loop_inputs(proto: onnx.ModelProto) -> None:
+    """Give each Loop its two first inputs, which may be omitted only by empty names, in place.
+
+    The clean-up drops empty names at the end of an operator's inputs.
+    """
+    for node in nodes_within(proto.graph.node):
+        if node.op_type == "Loop" and node.domain in ONNX_DOMAINS:
+            node.input.extend([""] * (2 - len(node.input)))
 
 
 def _read(model: Model) -> ir.Model:
