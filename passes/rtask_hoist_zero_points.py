@@ -310,9 +310,10 @@ class _Rewriter:
         loops = sorted({loop for expr in rest for loop in loops_in(expr)})
         taps = [loop for loop in loops if not op.parallel[loop]]
         kept = [loop for loop in loops if op.parallel[loop]]
-        if any(plain_dim(expr) is None for expr in rest):
-            value = self._summed_over_windows(value, rest, kept, taps)
-        return self._operand(value, kept)
+        plain = [dim for expr in rest if (dim := plain_dim(expr)) is not None]
+        if len(plain) == len(rest):
+            return self._operand(value, plain)
+        return self._operand(self._summed_over_windows(value, rest, kept, taps), kept)
 
     def _summed_over_windows(
         self,

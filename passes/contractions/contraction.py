@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.structured import (
     Structured,
+    is_constant,
     is_generic,
     shape_of,
 )
@@ -95,7 +96,10 @@ def following_steps(op: ir.OpView, weights: DerivedWeights) -> tuple[ir.OpView, 
 
 
 def _is_step(reading: Structured, source: ir.Value, weights: DerivedWeights) -> bool:
-    if not reading.is_elementwise or reading.num_outputs != 1:
+    if not reading.is_elementwise or reading.num_outputs != 1 or reading.uses_index:
+        return False
+    # What the body captures has to exist before the contraction, where the chain is emitted.
+    if any(not is_constant(v) and not isinstance(v.owner, ir.Block) for v in reading.captures):
         return False
     maps = [[terms_of(expr) for expr in map_.results] for map_ in reading.maps]
     whole = [{dim: 1} for dim in range(len(shape_of(source)))]
@@ -113,11 +117,13 @@ def body_key(op: ir.OpView) -> object:
     """
     block = op.operation.regions[0].blocks[0]
     names: dict[ir.Value, object] = {argument: n for n, argument in enumerate(block.arguments)}
-    key: list[object] = [str(op.operation.attributes["indexing_maps"])]
+    kinds = tuple(str(argument.type) for argument in block.arguments)
+    key: list[object] = [str(op.operation.attributes["indexing_maps"]), kinds]
     for number, inner in enumerate(block.operations):
         operation = inner.operation
         attributes = tuple((name, str(operation.attributes[name])) for name in operation.attributes)
         operands = tuple(names.get(operand, operand) for operand in operation.operands)
-        key.append((operation.name, attributes, operands))
+        kinds = tuple(str(result.type) for result in operation.results)
+        key.append((operation.name, attributes, operands, kinds))
         names.update({result: (number, n) for n, result in enumerate(operation.results)})
     return tuple(key)

@@ -22,18 +22,51 @@ def guard_divisions(module: ir.Module) -> None:
     A select on the operands, emitted before the operation, makes this decision at run time.
     """
     for op in nested_operations(module.operation):
-        if op.name in SIGNED | UNSIGNED and _may_trap(op.operands[1]):
+        if op.name in SIGNED | UNSIGNED and _may_trap(op):
             with ir.InsertionPoint(op), op.location:
                 _guard(op)
 
 
-def _may_trap(divisor: ir.Value) -> bool:
+def _may_trap(op: ir.Operation) -> bool:
+    divisor = op.operands[1]
     if isinstance(divisor.type, ir.ShapedType):
         return False  # on tensors: not lowered to scalars, refused later
-    owner = divisor.owner
-    if not isinstance(owner, ir.Block) and owner.name == "arith.select":
-        return False  # lowered StableHLO has guards already
-    return constant_integer(divisor) in (None, 0, -1)
+    return constant_integer(divisor) in (None, 0, -1) and not _is_guarded(op)
+
+
+def _is_guarded(op: ir.Operation) -> bool:
+    """Whether the divisor is already replaced by 1 where the operation would trap.
+
+    The front end for ONNX and the lowering of StableHLO emit such guards: a select of 1 if the
+    divisor is 0, or, in a signed operation, if it is -1 and the dividend is the least integer.
+    """
+    select = _defining(op.operands[1], "arith.select")
+    if select is None or constant_integer(select.operands[1]) != 1:
+        return False
+    condition, _, divisor = select.operands
+    if _compares(condition, divisor, 0):
+        return op.name in UNSIGNED
+    either = _defining(condition, "arith.ori")
+    if either is None or not any(_compares(value, divisor, 0) for value in either.operands):
+        return False
+    both = (_defining(value, "arith.andi") for value in either.operands)
+    conditions = (value for each in (either, *both) if each is not None for value in each.operands)
+    return any(_compares(value, divisor, -1) for value in conditions)
+
+
+def _defining(value: ir.Value, name: str) -> ir.Operation | None:
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) or owner.name != name else owner.operation
+
+
+def _compares(condition: ir.Value, value: ir.Value, number: int) -> bool:
+    """Whether ``condition`` compares ``value`` with the constant ``number`` for equality."""
+    op = _defining(condition, "arith.cmpi")
+    if op is None or arith.CmpIPredicate.eq != ir.IntegerAttr(op.attributes["predicate"]).value:
+        return False
+    left, right = op.operands
+    pairs = ((left, right), (right, left))
+    return any(a == value and constant_integer(b) == number for a, b in pairs)
 
 
 def _guard(op: ir.Operation) -> None:

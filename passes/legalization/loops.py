@@ -8,7 +8,6 @@ from rammer_mlir.bindings import arith, ir, scf, tensor
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.traversal import (
     constant_integer,
-    nested_operations,
     operations_named,
     replace,
 )
@@ -30,8 +29,9 @@ Each iteration changes a few elements of a large tensor, which separate rOperato
 def unroll_loops(module: ir.Module) -> None:
     """Unroll ``scf.for`` loops with small constant trip counts, outer loops first.
 
-    A loop is unrolled if it has at most 64 iterations and unrolling makes at most 2048 operations,
-    unless it has the attribute ``STAYS_SEQUENTIAL``. At the end, this attribute is removed.
+    A loop is unrolled if it has at most 64 iterations, and unrolling it and the loops within it
+    makes at most 2048 operations, unless it has the attribute ``STAYS_SEQUENTIAL``. At the end,
+    this attribute is removed.
     """
     while True:
         found = [op for op in operations_named(module.operation, "scf.for") if _is_short(op)]
@@ -55,7 +55,15 @@ def _is_short(op: ir.Operation) -> bool:
     steps = _range(op)
     if steps is None or len(steps) > _MOST_STEPS or STAYS_SEQUENTIAL in op.attributes:
         return False
-    return len(steps) * len(nested_operations(op)) <= _MOST_OPERATIONS
+    return _unrolled_size(op) <= _MOST_OPERATIONS
+
+
+def _unrolled_size(op: ir.Operation) -> int:
+    """Return how many operations an operation becomes when its loops are unrolled."""
+    inner = (each.operation for region in op.regions for block in region for each in block)
+    size = sum(_unrolled_size(each) for each in inner)
+    steps = _range(op) if op.name == "scf.for" else None
+    return 1 + size if steps is None or len(steps) > _MOST_STEPS else len(steps) * size
 
 
 def _unroll(op: ir.Operation) -> None:

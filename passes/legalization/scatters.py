@@ -15,7 +15,13 @@ from math import prod
 from rammer_mlir.bindings import arith, ir, linalg, scf, stablehlo, tensor
 from rammer_mlir.passes.ir.generics import generic
 from rammer_mlir.passes.ir.traversal import operations_named, replace
-from rammer_mlir.passes.legalization.elementwise import all_of, cloned_body, index, to_index
+from rammer_mlir.passes.legalization.elementwise import (
+    all_of,
+    cloned_body,
+    index,
+    per_element,
+    to_index,
+)
 from rammer_mlir.passes.legalization.loops import STAYS_SEQUENTIAL
 from rammer_mlir.passes.legalization.static_results import take_static_operands
 
@@ -62,9 +68,10 @@ def lower_scatters(module: ir.Module) -> None:
             continue
         with ir.InsertionPoint(op), op.location:
             kind = op.results[0].type
-            for number, value in enumerate(list(op.operands)):
-                op.operands[number] = _viewed(value, _signless(value.type))
-            lowered = _lowered(list(op.operands), _numbers(op), combine)
+            operands = [_viewed(value, _signless(value.type)) for value in op.operands]
+            number = len(operands) // 2  # the indices follow the tensors to update
+            operands[number] = _signed_indices(op.operands[number], operands[number])
+            lowered = _lowered(operands, _numbers(op), combine)
             replace(op, [_viewed(lowered, kind)])
 
 
@@ -92,6 +99,23 @@ def torch_scatter(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Val
         return cloned_body(block, [update, current])
 
     return [_lowered([original, indices, updates], numbers, combine)]
+
+
+def _signed_indices(given: ir.Value, signless: ir.Value) -> ir.Value:
+    """Emit unsigned indices as signed numbers of 64 bits; return other indices unchanged.
+
+    ``signless`` is the view of ``given`` without signedness.
+    """
+    kind = ir.RankedTensorType(given.type)
+    element = kind.element_type
+    if not isinstance(element, ir.IntegerType) or not element.is_unsigned or element.width == 64:
+        return signless
+    wide = ir.IntegerType.get_signless(64)
+    identity = ir.AffineMap.get_identity(kind.rank)
+    return per_element(
+        list(kind.shape), wide, [(signless, identity)],
+        lambda elements, _: arith.extui(wide, elements[0]),
+    )  # fmt: skip
 
 
 def _signless(kind: ir.Type) -> ir.Type:

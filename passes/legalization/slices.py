@@ -170,7 +170,10 @@ def _gather(op: ir.Operation) -> list[ir.Value] | None:
     source, places = op.operands
     dims = _integers(op, "gather_dims")
     kind = ir.RankedTensorType(op.results[0].type)
-    rank = ir.RankedTensorType(source.type).rank
+    shape = ir.RankedTensorType(source.type).shape
+    rank = len(shape)
+    if any(not shape[number] for number in dims) and prod(kind.shape):
+        raise OperationError(op, "expected a source with elements to gather, found none")
     batch = ir.RankedTensorType(places.type).rank - 1
     is_reduced = kind.rank == batch + rank - len(dims)
 
@@ -181,7 +184,8 @@ def _gather(op: ir.Operation) -> list[ir.Value] | None:
             own = None if is_reduced and number in dims else window.pop(0)
             if number in dims:
                 component = index(dims.index(number))
-                coordinates.append(to_index(tensor.extract(places, [*indices[:batch], component])))
+                place = to_index(tensor.extract(places, [*indices[:batch], component]))
+                coordinates.append(clamped(place, shape[number] - 1))
             else:
                 assert own is not None
                 coordinates.append(own)
@@ -232,8 +236,11 @@ def _pad(op: ir.Operation) -> list[ir.Value] | None:
     """Replace a ``tensor.pad`` by an insertion into a tensor that is filled with the padding value.
 
     Return the result as a list of one value. Return None, and emit nothing, if the padding value is
-    a constant or depends on the position, or if a padding width is dynamic.
+    a constant or depends on the position, or if a padding width is dynamic. A negative width
+    removes elements.
     """
+    if any(_DYNAMIC < n < 0 for name in _WIDTHS for n in _integers(op, name)):
+        return _cropped_pad(op)
     block = op.regions[0].blocks[0]
     inner = list(block.operations)
     value = inner[-1].operation.operands[0]
@@ -252,6 +259,41 @@ def _pad(op: ir.Operation) -> list[ir.Value] | None:
         ).result
     ]  # fmt: skip
 
+
+def _cropped_pad(op: ir.Operation) -> list[ir.Value]:
+    """Emit a slice without the elements that negative widths remove, and a pad of the slice."""
+    source, result = (ir.RankedTensorType(v.type) for v in (op.operands[0], op.results[0]))
+    kept: list[tuple[int, int]] = []  # offset and size in each dimension
+    widths: list[tuple[int, int]] = []
+    pairs = zip(*(_integers(op, name) for name in _WIDTHS), strict=True)
+    for number, (low, high) in enumerate(pairs):
+        size, whole = source.shape[number], result.shape[number]
+        first = min(-low, size) if _DYNAMIC < low < 0 else 0
+        removed = min(-high, size - first) if _DYNAMIC < high < 0 else 0
+        kept.append((first, size - first - removed))
+        # A width that removes more elements than there are leaves less for the other one to add.
+        added = whole - kept[-1][1]
+        widths.append(
+            (low, high) if min(low, high) >= 0 or _DYNAMIC in (low, high)
+            else (0, max(added, 0)) if low < 0 else (max(added, 0), 0)
+        )  # fmt: skip
+    offsets, sizes = (list(each) for each in zip(*kept, strict=True))
+    kind = ir.RankedTensorType.get(sizes, source.element_type)
+    part = tensor.ExtractSliceOp(
+        kind, op.operands[0], [], [], [], offsets, sizes, [1] * len(sizes)
+    ).result
+    pad = op.clone(ip=ir.InsertionPoint.current).operation
+    pad.operands[0] = part
+    for name, values in zip(_WIDTHS, zip(*widths, strict=True), strict=True):
+        pad.attributes[name] = ir.DenseI64ArrayAttr.get(list(values))
+    lowered = _pad(pad)
+    if lowered is None:
+        return [pad.results[0]]
+    pad.erase()
+    return lowered
+
+
+_WIDTHS = ("static_low", "static_high")
 
 _REWRITES: dict[str, Callable[[ir.Operation], list[ir.Value] | None]] = {
     "tensor.pad": _pad,

@@ -29,7 +29,7 @@ def torch_attention(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.V
         return None
     *batch, rows, depth = kind.shape
     length, width = ir.RankedTensorType(value.type).shape[-2:]
-    factor = 1 / sqrt(depth)
+    factor = 1 / sqrt(max(depth, 1))  # of depth 0, all scores are 0
     if "scale" in op.attributes:
         factor = ir.FloatAttr(op.attributes["scale"]).value
     scores = _product(query, key, [*batch, rows, length], is_transposed=True)

@@ -208,7 +208,8 @@ def test_outputs_of_a_host_program_may_be_left_to_the_run() -> None:
 def test_a_loop_of_a_trip_count_alone() -> None:
     """A loop without a condition and without states has one input."""
     for count in ("n", "c3", "c100"):
-        model = model_of(f"""(int64 n, bool x) => (int64[K] y) <int64 c3 = {{3}}, int64 c100 = {{100}}> {{
+        model = model_of(f"""(int64 n, bool x) => (int64[K] y)
+        <int64 c3 = {{3}}, int64 c100 = {{100}}> {{
           y = Loop({count}, x) <body = b (int64 i, bool d) => (bool e, int64 o) {{
             e = Identity(d)  o = Add(i, i) }}> }}""")
         model.graph.node[0].input[1] = ""  # which ONNX's syntax cannot express at the end
