@@ -17,7 +17,7 @@ from rammer_mlir.errors import OptionError, UnsupportedError
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.passes.ir.constants import argument_attributes
-from rammer_mlir.passes.ir.entry import entry_function
+from rammer_mlir.passes.ir.entry import entry_function, functions, symbol_name
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.programs.signature import Signature, TensorSpec
@@ -84,12 +84,34 @@ def compile_launches(
     if emulate:
         options = options.emulated(checked=check)
     with module.context, ir.Location.unknown():
+        _refuse_layouts(module, function)
         _schedule(module, options, backend.gpu, function)
         signature = _signature(entry_function(module))
     work = Work(module, signature, {}, options, reached=[*PORTABLE_STAGES])
     executable = options.backend.load(options.backend.compile(work), device)
     assert isinstance(executable, GpuExecutable)
     return executable
+
+
+def _refuse_layouts(module: ir.Module, name: str) -> None:
+    """Check the memory layouts of a host function's arguments; an empty ``name`` stands for any.
+
+    Raises:
+        UnsupportedError: if an argument is not dense and row-major, or has a memory space.
+    """
+    for host in functions(module):
+        if name not in ("", symbol_name(host)):
+            continue
+        for number, value in enumerate(host.operation.regions[0].blocks[0].arguments):
+            kind = value.type
+            if not isinstance(kind, ir.MemRefType):
+                continue
+            row_major = ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank))
+            if kind.layout != row_major or kind.memory_space is not None:
+                raise UnsupportedError(
+                    f"function '{symbol_name(host)}': expected a dense row-major memref without a "
+                    f"memory space as argument {number}, found {kind}; copy it before the launches"
+                )
 
 
 def _schedule(module: ir.Module, options: CheckedOptions, gpu: GpuTarget, function: str) -> None:

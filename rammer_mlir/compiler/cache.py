@@ -11,12 +11,13 @@ import copy
 import hashlib
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
+from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts, is_damage
 from rammer_mlir.compiler.caching.differences import difference
 from rammer_mlir.compiler.caching.hits import record_hit
 from rammer_mlir.compiler.caching.keys import (
@@ -85,18 +86,32 @@ class CompileCache:
         try:
             executable = open_artifact(path, read_split(path, entry.content, entry.bulk), device)
         except (RammerError, OSError) as error:
-            log_cache(f"{ARTIFACT}: miss, damaged entry {key} removed: {error}")
-            self.file.remove(ARTIFACT, key)
+            if is_damage(error):
+                log_cache(f"{ARTIFACT}: miss, damaged entry {key} removed: {error}")
+                self.file.remove(ARTIFACT, key)
+            else:
+                log_cache(f"{ARTIFACT}: miss, entry {key} cannot be loaded here: {error}")
             return None
         record_hit(executable, ARTIFACT, key, entry, begin)
         return executable
 
-    def keep(self, key: str, executable: CompiledModel, parts: Parts | None = None) -> None:
+    def keep(
+        self,
+        key: str,
+        executable: CompiledModel,
+        parts: Parts | None = None,
+        is_current: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Store a program under ``key`` if its compilation took at least ``WORTH_SECONDS``.
 
-        ``parts`` are the named components of the key, stored for log messages after misses. If
-        storing fails, for example without a linker or without space, the program is not stored, and
-        no error is raised.
+        If storing fails, for example without a linker or without space, the program is not stored,
+        and no error is raised.
+
+        Args:
+            key: digest of all inputs of the compilation.
+            executable: the program.
+            parts: the named components of the key, stored for log messages after misses.
+            is_current: tells whether the key still describes the model; else nothing is stored.
         """
         spent = executable.stats["seconds"]
         # A program that took only its weights anew already hits the program level; an artifact then
@@ -106,9 +121,12 @@ class CompileCache:
             log_cache(f"{ARTIFACT}: not kept, {seconds:.3f} s are less than {WORTH_SECONDS:g} s")
             return
         begin = time.perf_counter()
+        if not is_current():
+            log_cache(f"{ARTIFACT}: not kept, the model has changed since its digest was taken")
+            return
         try:
             content, bulk = split_artifact(executable.artifact())
-        except RammerError as error:
+        except (RammerError, OSError) as error:
             log_cache(f"{ARTIFACT}: not kept, {error}")
             return
         if self.file.keep(ARTIFACT, key, content, bulk=bulk, parts=parts, seconds=seconds):
@@ -163,11 +181,9 @@ class CachedCompiler:
         """
         self._options, self._device, self._executor = options, device, executor
         self._cache = user_cache() if cached and options.backend.is_cached else None
-        # Weights in another library's memory may change between two specializations.
-        self._changing = source if isinstance(source, ModelWithData) else None
-        self._digest = None
-        if self._cache is not None:
-            self._digest = source if isinstance(source, Digest) else model_digest(source)
+        self._source = source
+        self._root = self._digest_of_source() if self._cache is not None else None
+        self._path: tuple[tuple[str, int], ...] = ()
         rkernels = RKernelCache(None if self._cache is None else self._cache.file)
         self.known = KnownObjects(None, rkernels)
         if self._cache is None:
@@ -186,11 +202,21 @@ class CachedCompiler:
         if self.known.programs is None:  # parts of a model may have equal code
             self.known = replace(self.known, programs=KnownCode[tuple[bytes, ...]]())
         part = copy.copy(self)
-        if self._digest is not None:
-            text = repr((self._digest, given_digest(given), number))
-            part._digest = hashlib.sha256(text.encode()).hexdigest()
-            part._changing = None
+        part._path = (*self._path, (given_digest(given), number))
         return part
+
+    def _digest_of_source(self) -> str | None:
+        given = self._source
+        return given if isinstance(given, Digest) else model_digest(given)
+
+    @property
+    def _digest(self) -> str | None:
+        """The digest of the model, or of the part or function; None if the model is unreadable."""
+        found = self._root
+        for given, number in self._path:
+            if found is not None:
+                found = hashlib.sha256(repr((found, given, number)).encode()).hexdigest()
+        return found
 
     def find(self, given: Given) -> CompiledModel | None:
         """Return the cached program of the model for the input shapes and input values ``given``.
@@ -199,13 +225,15 @@ class CachedCompiler:
         """
         if self._cache is None:
             return None
-        if self._changing is not None:
-            self._digest = model_digest(self._changing)
-        problem = obstacle(self._digest, self._options)
-        if self._digest is None or problem is not None:
+        # Weights in another library's memory may change between two specializations.
+        if isinstance(self._source, ModelWithData):
+            self._root = self._digest_of_source()
+        digest = self._digest
+        problem = obstacle(digest, self._options)
+        if digest is None or problem is not None:
             log_cache(f"not asked, {problem}")
             return None
-        parts = artifact_parts(self._digest, given, compiler_parts(self._options))
+        parts = artifact_parts(digest, given, compiler_parts(self._options))
         return self._cache.find(digest_of(parts), self._device, parts)
 
     def compile(self, model: Model, given: Given) -> CompiledModel | HostedGraph:
@@ -247,9 +275,17 @@ class CachedCompiler:
         return compiler_parts(self._options)
 
     def _keep(self, made: CompiledModel, given: Given, compiler: Parts | None) -> None:
-        if self._cache is not None and self._digest is not None and compiler is not None:
-            parts = artifact_parts(self._digest, given, compiler)
-            self._cache.keep(digest_of(parts), made, parts)
+        digest = self._digest
+        if self._cache is not None and digest is not None and compiler is not None:
+            parts = artifact_parts(digest, given, compiler)
+            self._cache.keep(digest_of(parts), made, parts, self._is_unchanged)
+
+    def _is_unchanged(self) -> bool:
+        """Whether the model still has the digest that the compiler took before reading it.
+
+        Another program may have written the file in between, or the weights in its memory.
+        """
+        return isinstance(self._source, bytes | Digest) or self._digest_of_source() == self._root
 
     def _programs(self, compiler: Parts | None) -> ProgramCache | None:
         """Return the cache level of programs; None if there is no cache or ``compiler`` is None.

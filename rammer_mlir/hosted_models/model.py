@@ -13,7 +13,7 @@ from rammer_mlir.hosted_models.interpreter import Interpreter
 from rammer_mlir.hosted_models.padded import padded_keys
 from rammer_mlir.hosted_models.parts import Part, Value
 from rammer_mlir.hosted_models.steps_json import ArrayWriter, write_program
-from rammer_mlir.open_models.arrays import shapes_of
+from rammer_mlir.open_models.arrays import check_dtype, shapes_of
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.pool import Key
 from rammer_mlir.open_models.specializer import Made
@@ -131,6 +131,8 @@ class HostedModel(ComposedModel):
             )
         self._check(feeds)
         given = {t.name: _host_value(t.name, feeds[t.name]) for t in self._signature.inputs}
+        for tensor in self._signature.inputs:
+            check_dtype(tensor, given[tensor.name])
         found = dict(zip(self.program.outputs, self._interpreter.run(given), strict=True))
         for name, value in found.items():
             if name not in self._fresh:  # it may alias an input

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from threading import Lock
+from threading import RLock
 from typing import Any, cast
 
 import numpy as np
@@ -24,6 +25,9 @@ _SETTINGS = (
     "jax_numpy_rank_promotion",
     "jax_default_matmul_precision",
     "jax_default_prng_impl",
+    "jax_random_seed_offset",
+    "jax_softmax_custom_jvp",
+    "jax_threefry_partitionable",
 )
 """The settings of JAX on which the trace of a function depends."""
 
@@ -87,7 +91,7 @@ class CompiledFunction:
         self._jitted = jax.jit(function, static_argnums=self._numbers, keep_unused=True)
         self._limit, self._options = specializations, options
         self._compiled: OrderedDict[object, tuple[RunnableModel, Any, list[Any]]] = OrderedDict()
-        self._lock = Lock()
+        self._lock = RLock()  # a function may call itself while it is traced
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -117,12 +121,16 @@ class CompiledFunction:
             tuple(_kind(array, leaf) for array, leaf in zip(arrays, leaves, strict=True)),
             tuple((type(args[at]), args[at]) for at in range(len(args)) if at in static),
             tuple((name, type(v), v) for name, v in sorted(kwargs.items()) if name in self._names),
-            tuple(getattr(jax.config, name) for name in _SETTINGS),
+            tuple(getattr(jax.config, name, None) for name in _SETTINGS),
         )
         with self._lock:
             model, out_tree, kinds = self._specialization(key, args, kwargs)
         outputs = model.run(dict(zip(model.input_names, arrays, strict=True)))
         return jax.tree.unflatten(out_tree, [*map(_jax_array, outputs.values(), kinds)])
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Return the function bound to ``instance``, so that it can be a method of a class."""
+        return self if instance is None else types.MethodType(self, instance)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Return the ``jax.stages.Lowered`` of the function, traced for these arguments."""

@@ -46,6 +46,19 @@ def shapes_of(signature: OpenSignature, feeds: Mapping[str, Any]) -> dict[str, S
     return shapes
 
 
+def check_dtype(tensor: OpenTensor, value: object) -> None:
+    """Check the dtype of an input's array, or of the arrays in a sequence.
+
+    Raises:
+        InputError: if a dtype is not that of ``tensor``.
+    """
+    arrays: list[Any] = value if isinstance(value, list) else [value]
+    for array in arrays:
+        if isinstance(array, np.ndarray):
+            for problem in _type_problems(tensor, array):
+                raise InputError(problem)
+
+
 def _type_problems(tensor: OpenTensor, value: Any) -> Iterator[str]:
     """Yield a message if the dtype of the array ``value`` is not that of the input ``tensor``.
 
@@ -61,7 +74,7 @@ def _type_problems(tensor: OpenTensor, value: Any) -> Iterator[str]:
 
 
 def _dtype(value: Any) -> np.dtype[Any] | None:
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return value.dtype
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return None  # device arrays are checked by the run

@@ -306,6 +306,7 @@ class OpenModel(ComposedModel):
         """Add the specializations in memory to ``tree``; return this model's JSON description."""
         with self.held() as held:
             found = [{"key": _written(key), "model": tree.node(model)} for key, model in held]
+        tree.is_incomplete = tree.is_incomplete or not found
         return {**self.described("open"), "specializations": found}
 
     def close(self) -> None:

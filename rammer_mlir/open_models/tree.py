@@ -89,7 +89,7 @@ def write_tree(path: Path, model: ComposedModel, sign: Signer | None = None) -> 
     """
     tree = TreeWriter()
     root = model.node(tree)
-    if not tree.members:
+    if tree.is_incomplete and not tree.members:
         raise OptionError("save: expected at least one part in memory, found none; run the model")
     manifest = {"format": FORMAT, "version": TREE_VERSION, "model": root}
     constants = Constants(tuple(tree.weights.parts)).pieces
@@ -102,12 +102,14 @@ class TreeWriter:
     Attributes:
         weights: weights of all programs, and arrays of host programs.
         members: files of all programs, without the weights, by file name in the artifact.
+        is_incomplete: whether an open model has no specialization in memory.
     """
 
     def __init__(self) -> None:
         """Create a writer without content."""
         self.weights = Weights()
         self.members: dict[str, Pieces] = {}
+        self.is_incomplete = False
         self._programs = 0
 
     def node(self, model: RunnableModel) -> Node:

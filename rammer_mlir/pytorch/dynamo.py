@@ -153,13 +153,13 @@ class _Specialization:
 
     def __init__(self, model: TorchModel, weights: Sequence[tuple[int, Any]], tensors: list[int]):
         self._model, self._tensors = model, tensors
-        # Keep the tensors alive, so that their addresses are not reused.
-        self._weights = [value for _, value in weights]
+        # Keep the memory, so that its addresses are not reused, even if parameters get other data.
+        self._weights = [value.detach() for _, value in weights]
         self._positions = [at for at, _ in weights]
-        self._addresses = [value.data_ptr() for value in self._weights]
+        self._addresses = [value.data_ptr() for _, value in weights]
         # Inference tensors do not count writes.
         self._counting = [at for at, value in weights if not value.is_inference()]
-        self._writes = [value._version for value in self._weights if not value.is_inference()]
+        self._writes = [value._version for _, value in weights if not value.is_inference()]
 
     def __call__(self, args: Sequence[Any]) -> tuple[Any, ...]:
         # A graph takes tensors by position and returns a tuple: comparing structures would cost

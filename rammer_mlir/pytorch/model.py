@@ -122,7 +122,9 @@ class TorchModel:
             if not isinstance(leaf, Constant):
                 # ONNX models take complex numbers as pairs.
                 feeds[leaf] = array_of(leaf, real_pairs(value))
-            elif value is not leaf.value and value != leaf.value:
+            elif type(value) is not type(leaf.value) or (
+                value is not leaf.value and value != leaf.value
+            ):  # 2 and 2.0 are equal, but give results of other types
                 raise InputError(
                     f"expected the constant {leaf.value!r} of the example inputs, found {value!r}; "
                     "compile again for another value"

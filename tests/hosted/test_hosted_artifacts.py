@@ -197,3 +197,15 @@ def test_the_tools(tmp_path: Path) -> None:
     refused = tool("run", artifact, "--timeline", tmp_path / "t.json")
     assert "--timeline: expected one program" in refused.stderr
     shutil.rmtree(tmp_path)
+
+
+@pytest.mark.parametrize("rows", ["5", "N"])
+def test_a_model_that_the_host_computes_alone(rows: str, tmp_path: Path) -> None:
+    """Such a model has no compiled part; its artifact has the host program only."""
+    model = model_of(f"(float[{rows}] x) => (int64[1,K] n) {{ n = NonZero(x) }}")
+    x = np.array([0, 1, 0, 2, 3], np.float32)
+    with rammer_mlir.compile(model, cache=False) as made:
+        made.run({"x": x})
+        made.save(tmp_path / "model.rammer")
+    with rammer_mlir.load(tmp_path / "model.rammer") as loaded:
+        assert loaded.run({"x": x})["n"].tolist() == [[1, 3, 4]]

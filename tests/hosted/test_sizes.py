@@ -195,3 +195,15 @@ def test_arrays_of_the_caller_are_written() -> None:
         made.run(feeds, {"y": np.zeros((8, 5), np.float32)})
     with pytest.raises(InputError, match="unknown output 'q'"):
         made.run(feeds, {"q": out["y"]})
+
+
+@pytest.mark.parametrize("threshold", [np.float64(0.1), np.array(0.1), np.int64(0)])
+def test_scalars_of_other_dtypes_are_refused(threshold: Any) -> None:
+    """The host compares numbers of the declared dtypes only."""
+    model = model_of("""(float[5] x, float s) => (int64[1,K] n, float t) {
+      p = Greater(x, s)  n = NonZero(p)  t = Mul(s, s) }""")
+    x = np.full(5, 0.1, np.float32)
+    with rammer_mlir.compile(model, cache=False) as made:
+        assert made.run({"x": x, "s": np.float32(0.1)})["n"].shape == (1, 0)
+        with pytest.raises(InputError, match="input 's': expected dtype float32"):
+            made.run({"x": x, "s": threshold})

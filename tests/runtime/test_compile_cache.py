@@ -485,3 +485,39 @@ def test_damaged_values_of_an_entry_count_as_missing(folder: Path, damage: str) 
     else:
         assert file.find(ARTIFACT, "k") is None
         assert not file.kept()
+
+
+def test_a_model_that_changes_during_its_compilation_is_not_kept(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is hashed before it is read: another program may write it in between."""
+    path = tmp_path / "model.onnx"
+    onnx.save(product(0), path)
+    load = Request.load
+
+    def changed(request: Request) -> Any:
+        onnx.save(product(1), path)
+        return load(request)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Request, "load", changed)
+        rammer_mlir.compile(path, shapes={"x": (2, 8)}, num_veus=1).close()
+    onnx.save(product(0), path)
+    with rammer_mlir.compile(path, shapes={"x": (2, 8)}, num_veus=1) as found:
+        x = np.ones((2, 8), np.float32)
+        weights = numpy_helper.to_array(product(0).graph.initializer[0])
+        np.testing.assert_allclose(found.run({"x": x})["y"], x @ weights, rtol=1e-5)
+
+
+def test_entries_outlive_an_unusable_temporary_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that cannot be loaded here and now is compiled anew; its entry stays."""
+    rammer_mlir.compile(product(), shapes={"x": (2, 8)}, num_veus=1).close()
+    kept = {entry.key for entry in CacheFile(folder, 0).kept()}
+    assert kept
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.tempdir", str(folder / "missing"))
+        with rammer_mlir.compile(product(), shapes={"x": (2, 8)}, num_veus=1) as made:
+            assert "cache" not in made.stats
+    assert {entry.key for entry in CacheFile(folder, 0).kept()} == kept

@@ -16,7 +16,7 @@ from threading import get_ident
 from typing import TypeVar
 
 from rammer_mlir.compiler.caching.cache_rows import Entry, add, find_all, make_room, remove
-from rammer_mlir.errors import CacheWarning
+from rammer_mlir.errors import ArtifactError, CacheWarning, RammerError
 from rammer_mlir.support.log import log_cache
 from rammer_mlir.support.user_warnings import warn_user
 
@@ -85,6 +85,17 @@ class Kept:
     key: str
     num_bytes: int
     seconds: float
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether an error at loading an entry shows that the entry is damaged.
+
+    Other errors are those of the machine, such as a full disk or a missing driver; the entry may be
+    loaded another time, or by another process.
+    """
+    if isinstance(error, OSError) or isinstance(error.__cause__, OSError):
+        return False
+    return isinstance(error, ArtifactError) or not isinstance(error, RammerError)
 
 
 class CacheFile:

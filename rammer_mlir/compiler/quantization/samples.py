@@ -40,7 +40,8 @@ class Samples:
             InputError: if there is no array, or an array has non-numbers or non-finite numbers.
         """
         if isinstance(given, Mapping):
-            arrays = {str(k): np.asarray(v) for k, v in cast("Mapping[Any, Any]", given).items()}
+            # Copies, since models of open shapes are compiled later, by the values of today.
+            arrays = {str(k): np.array(v) for k, v in cast("Mapping[Any, Any]", given).items()}
         else:
             arrays = _read(cast("str | os.PathLike[str]", given))
         if not arrays:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import ModelError
-from rammer_mlir.passes.ir.constants import CONSTANT, PARTS, VALUE, argument_attributes
+from rammer_mlir.passes.ir.constants import CONSTANT, PACK, PARTS, VALUE, argument_attributes
 from rammer_mlir.passes.ir.element_types import (
     SUPPORTED,
     dtype_of,
@@ -221,7 +222,8 @@ def check_weights(
     ``file`` is the module's name in messages.
 
     Raises:
-        ModelError: with the names of the weights without a value.
+        ModelError: with the names of the weights without a value, or with a weight whose value has
+            another shape or dtype.
     """
     missing = sorted(set(_missing_weights(function)) - constants.keys())
     if missing:
@@ -230,6 +232,59 @@ def check_weights(
             f"{', '.join(map(repr, missing[:8]))}{' ...' if len(missing) > 8 else ''}, found none; "
             "give them as constants, by name, or print the IR with its values (--emit-values)"
         )
+
+    for value in _arguments(function):
+        if CONSTANT in value.attributes:
+            for problem in _weight_problems(value, constants):
+                raise ModelError(f"{file}: function '{symbol_name(function)}': {problem}")
+
+
+def _weight_problems(value: _Value, constants: Mapping[str, NDArray[np.generic]]) -> Iterator[str]:
+    """Yield a message for each array in ``constants`` that is not the value of a weight.
+
+    The shape of a weight with ``rtask.pack`` is not in the IR, only its number of elements.
+    """
+    wanted = dtype_of(element_of(value.kind))
+    steps = value.attributes.get(PACK)
+    is_summed = steps is not None and any(isinstance(s, ir.TypeAttr) for s in ir.ArrayAttr(steps))
+    for marks, shape in _stored_values(value):
+        name = ir.StringAttr(marks[CONSTANT]).value
+        if (VALUE in marks and not is_elided(marks[VALUE])) or name not in constants:
+            continue
+        array = constants[name]
+        if PACK in marks:
+            first = list(ir.DenseI64ArrayAttr(ir.ArrayAttr(marks[PACK])[0]))
+            if array.size != prod(first):
+                yield f"weight '{name}': expected {prod(first)} elements, found {array.size}"
+        elif shape is not None and array.shape != shape:
+            yield f"weight '{name}': expected shape {shape}, found {array.shape}"
+        if wanted is not None and not is_summed and not _may_hold(array.dtype, wanted):
+            yield f"weight '{name}': expected dtype {wanted}, found {array.dtype}; convert it"
+
+
+def _stored_values(
+    value: _Value,
+) -> Iterator[tuple[Mapping[str, ir.Attribute], tuple[int, ...] | None]]:
+    """Yield the attributes and the shape of each stored value of which a weight is made.
+
+    The shape is None if it is unknown.
+    """
+    if PARTS not in value.attributes:
+        shape = tuple(size for size in value.shape if isinstance(size, int))
+        yield value.attributes, shape
+        return
+    for part in ir.ArrayAttr(value.attributes[PARTS]):
+        marks = {item.name: item.attr for item in ir.DictAttr(part)}
+        if PARTS not in marks:
+            yield marks, None
+
+
+def _may_hold(found: np.dtype[np.generic], wanted: np.dtype[np.generic]) -> bool:
+    """Whether numbers of dtype ``found`` are those of ``wanted``; MLIR's integers have no sign."""
+    if found == wanted:
+        return True
+    are_integers = found.kind in "iub" and wanted.kind in "iub"
+    return found.itemsize == wanted.itemsize and (are_integers or "V" in (found.kind, wanted.kind))
 
 
 def _missing_weights(function: ir.OpView) -> Iterator[str]:

@@ -151,6 +151,16 @@ def _source_of_file(path: Path) -> MlirSource | None:
     return MlirSource(content, str(path))
 
 
+def _owned(value: object) -> NDArray[np.generic]:
+    """Return an array in the processor's byte order that nobody else can change.
+
+    Programs are compiled later too, for other sizes, by the values of today.
+    """
+    array = np.asarray(value)
+    kept = np.array(array, order="C") if array.flags.writeable else array
+    return kept if array.dtype.isnative else kept.astype(array.dtype.newbyteorder("="))
+
+
 def read_constants(given: object, name: str) -> dict[str, NDArray[np.generic]]:
     """Return the values of weights by weight name, from a mapping or an ``.npz`` file.
 
@@ -164,7 +174,7 @@ def read_constants(given: object, name: str) -> dict[str, NDArray[np.generic]]:
     if given is None:
         return {}
     if isinstance(given, Mapping):
-        return {str(key): np.asarray(value) for key, value in given.items()}
+        return {str(key): _owned(value) for key, value in given.items()}
     if not isinstance(given, str | os.PathLike):
         raise OptionError(f"{name}: expected arrays by name, or an .npz file, found {given!r}")
     try:
