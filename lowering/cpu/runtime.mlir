@@ -8,6 +8,9 @@
 // job with its owner word. A job's memory stays valid as long as the pool has threads.
 
 llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
+llvm.func @pthread_attr_init(!llvm.ptr) -> i32
+llvm.func @pthread_attr_setstacksize(!llvm.ptr, i64) -> i32
+llvm.func @pthread_attr_destroy(!llvm.ptr) -> i32
 llvm.func @pthread_create(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
 llvm.func @pthread_join(i64, !llvm.ptr) -> i32
 llvm.func @sched_yield() -> i32
@@ -174,12 +177,16 @@ llvm.func internal @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
 // Create the pool's threads of numbers `from` to `limit` - 1. Returns 0, or the error of
 // pthread_create and the number of the thread that was not made in the low and high half.
 llvm.func @$start(%pool: !llvm.ptr, %from: i64, %limit: i64) -> i64 {
-  %one = llvm.mlir.constant(1 : i64) : i64
   %zero32 = llvm.mlir.constant(0 : i32) : i32
   %zero = llvm.mlir.constant(0 : i64) : i64
   %half = llvm.mlir.constant(32 : i64) : i64
-  %null = llvm.mlir.zero : !llvm.ptr
   %worker = llvm.mlir.addressof @rammer_worker : !llvm.ptr
+  // The default stack follows the user's limit, and may be too small for the temporaries.
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %stack = llvm.mlir.constant(8388608 : i64) : i64
+  %attributes = llvm.alloca %one x !llvm.array<16 x i64> : (i64) -> !llvm.ptr
+  %initialized = llvm.call @pthread_attr_init(%attributes) : (!llvm.ptr) -> i32
+  %sized = llvm.call @pthread_attr_setstacksize(%attributes, %stack) : (!llvm.ptr, i64) -> i32
   llvm.br ^next(%from : i64)
 ^next(%t: i64):
   %more = llvm.icmp "slt" %t, %limit : i64
@@ -190,7 +197,7 @@ llvm.func @$start(%pool: !llvm.ptr, %from: i64, %limit: i64) -> i64 {
   %number_at = llvm.getelementptr %self[$thread_number] : (!llvm.ptr) -> !llvm.ptr, i8
   llvm.store %t, %number_at : i64, !llvm.ptr
   %handle = llvm.getelementptr %self[$thread_handle] : (!llvm.ptr) -> !llvm.ptr, i8
-  %error = llvm.call @pthread_create(%handle, %null, %worker, %self) : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
+  %error = llvm.call @pthread_create(%handle, %attributes, %worker, %self) : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
   %failed = llvm.icmp "ne" %error, %zero32 : i32
   %following = llvm.add %t, %one : i64
   llvm.cond_br %failed, ^fail, ^next(%following : i64)
@@ -198,9 +205,12 @@ llvm.func @$start(%pool: !llvm.ptr, %from: i64, %limit: i64) -> i64 {
   %wide = llvm.zext %error : i32 to i64
   %high = llvm.shl %t, %half : i64
   %both = llvm.or %wide, %high : i64
-  llvm.return %both : i64
+  llvm.br ^end(%both : i64)
 ^done:
-  llvm.return %zero : i64
+  llvm.br ^end(%zero : i64)
+^end(%result: i64):
+  %destroyed = llvm.call @pthread_attr_destroy(%attributes) : (!llvm.ptr) -> i32
+  llvm.return %result : i64
 }
 
 // The part of the pool that belongs to thread v.

@@ -9,6 +9,9 @@ from rammer_mlir.bindings import ir, llvm
 _DYNAMIC = -(2**31)
 """Marker of a dynamic index among the indices of ``llvm.getelementptr``."""
 
+_LARGEST_CONSTANT = 2**31 - 1
+"""Largest absolute value of a constant index of ``llvm.getelementptr``, which has 32 bits."""
+
 _HIDDEN = 1
 """LLVM's constant for hidden visibility."""
 
@@ -74,9 +77,9 @@ def is_equal(left: ir.Value, right: ir.Value) -> ir.Value:
 
 def element(base: ir.Value, index: Number, kind: ir.Type) -> ir.Value:
     """Emit the address of element ``index`` of the array at ``base``, with elements of ``kind``."""
-    if isinstance(index, int):
+    if isinstance(index, int) and abs(index) <= _LARGEST_CONSTANT:
         return llvm.GEPOp(base.type, base, [], [index], kind, None).result
-    return llvm.GEPOp(base.type, base, [index], [_DYNAMIC], kind, None).result
+    return llvm.GEPOp(base.type, base, [as_value(index)], [_DYNAMIC], kind, None).result
 
 
 def load(kind: ir.Type, address: ir.Value) -> ir.Value:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.llvm.machine import LLVM_LOCK, Machine, initialize_llvm
@@ -88,7 +89,11 @@ def _optimized(
     options.loop_unrolling = False
     options.loop_interleaving = False
     builder = llvm.create_pass_builder(target, options)
-    builder.getModulePassManager().run(module, builder)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    # llvmlite's class inherits an empty ``_dispose`` first, and would never free the passes.
+    NewPassManager._dispose(passes)
+    passes.detach()
     return module
 
 

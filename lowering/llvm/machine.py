@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
+from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -11,6 +13,22 @@ from rammer_mlir.errors import TargetError
 
 LLVM_LOCK = threading.RLock()
 """Held around every use of llvmlite: its targets are process-wide, with thread-unsafe setup."""
+
+_LLVMLITE_LOCK: Any = llvm.ffi.lib._lock
+
+
+def _acquire() -> None:
+    LLVM_LOCK.acquire()
+    _LLVMLITE_LOCK.__enter__()
+
+
+def _release() -> None:
+    _LLVMLITE_LOCK.__exit__(None, None, None)
+    LLVM_LOCK.release()
+
+
+# A child would wait forever for a lock that another thread of its parent held.
+os.register_at_fork(before=_acquire, after_in_parent=_release, after_in_child=_release)
 
 VNNI, MULTIPLY_WORDS = "vpdpbusd", "pmaddwd"
 """Instructions of x86 that add products of integers: four of bytes, or two of 16 bits."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.fusion.grouping import OPERATOR
@@ -138,19 +137,23 @@ class ChunkedChains:
         """
         first = first_used(sink)
         size = shape_of(first)[axis]
-        choices: list[list[int | None]] = []
-        for result in sink.results:
-            if result == first:
-                choices.append([axis])
-            elif any(True for _ in result.uses):
-                alike = [n for n, extent in enumerate(shape_of(result)) if extent == size]
-                choices.append([*alike])
-            else:
-                choices.append([None])
-        for axes in product(*choices):
-            if self._needed(sink, _on_axes(axes, part)) is not None:
-                return axes
-        return None
+        unused: tuple[int | None, ...] = (None,) * len(sink.results)
+        at = next(n for n, result in enumerate(sink.results) if result == first)
+        alone = (*unused[:at], axis, *unused[at + 1 :])
+        chosen = list(alone)
+        for number, result in enumerate(sink.results):
+            if number == at or not any(True for _ in result.uses):
+                continue
+            alike = [n for n, extent in enumerate(shape_of(result)) if extent == size]
+            # Each result alone: all combinations would take exponential time.
+            pairs = ((*alone[:number], n, *alone[number + 1 :]) for n in alike)
+            fitting = (p for p in pairs if self._needed(sink, _on_axes(p, part)) is not None)
+            found = next(fitting, None)
+            if found is None:
+                return None
+            chosen[number] = found[number]
+        axes = tuple(chosen)
+        return None if self._needed(sink, _on_axes(axes, part)) is None else axes
 
     def _grown(self, sink: ir.OpView, ends: Parts) -> Iterator[ir.OpView]:
         """Yield ``sink`` and the operations before it that can be in the same chain.

@@ -6,7 +6,7 @@ Tiles and boxes are functions of the rTask id.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -208,13 +208,15 @@ class TiledDomain:
 def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimit]:
     """Return the limits on the tile sizes of each loop class.
 
-    The loops of a class are tiled together. There are three kinds of limits:
+    The loops of a class are tiled together. There are four kinds of limits:
 
     - Tiles of a loop over contiguous memory of an argument or result consist of whole vectors.
     - In a contraction, tiles of a loop over an input's blocks of channels have several blocks, with
       at least ``CONTIGUOUS_MINIMUM`` channels together, so that each element that is loaded from
       the other input is multiplied by whole vectors. The loop over the channels of a block is too
       short to be tiled.
+    - Tiles that would need too much memory for temporaries, as several long rows of a softmax,
+      are not limited to whole vectors.
     - If a transform (as Winograd's) in the same rTask computes an input of a contraction, the loop
       along the rows of this input is not cut. Each of its tiles would load the contraction's other
       input again.
@@ -236,7 +238,28 @@ def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimi
                 if contiguous[points] and not contiguous[block]:
                     together = -(-CONTIGUOUS_MINIMUM // space.classes[points].extent)
                     limits[block] = LoopLimit(smallest=together)
+    least = [min(limit.smallest, c.extent) for limit, c in zip(limits, space.classes, strict=True)]
+    if _temporary_bytes(outside, space, least) > _MOST_TEMPORARIES:
+        return [LoopLimit() if limit.contiguous else limit for limit in limits]
     return limits
+
+
+_MOST_TEMPORARIES = 2 << 20
+"""Bytes of an rTask's temporaries, of which a thread's stack has room for twice as many."""
+
+
+def _temporary_bytes(outside: Container[ir.Value], space: TileSpace, tiles: Sequence[int]) -> int:
+    """Return the bytes of an rTask's temporaries, from the tile size of each loop class."""
+    total = 0
+    for index, op in enumerate(space.operations):
+        pairs = zip(space.classes, tiles, strict=True)
+        size = {each.loops[index]: tile for each, tile in pairs if index in each.loops}
+        for number, value in enumerate(op.op.operation.results):
+            dims = op.result_dims(number)
+            if value not in outside and dims is not None:
+                elements = prod(size.get(dim, op.extents[dim]) for dim in dims)
+                total += elements * element_bytes(value.type)
+    return total
 
 
 def _transformed_row(op: Structured, position: int, space: TileSpace, index: int) -> int | None:

@@ -8,7 +8,7 @@ import time
 import zipfile
 from dataclasses import dataclass
 
-from rammer_mlir.checker.artifact import artifacts
+from rammer_mlir.checker.artifact import TooLargeError, artifacts
 from rammer_mlir.checker.proof import Memory, Schedule, check_exclusive
 from rammer_mlir.errors import ArtifactError, RammerError
 
@@ -46,7 +46,7 @@ def verify(path: str | os.PathLike[str]) -> Proven:
 
     Raises:
         ScheduleError: if a rule of ``docs/program.md`` is violated; the message names the rule.
-        ArtifactError: if the file cannot be read or is not an artifact.
+        ArtifactError: if the file cannot be read, is not an artifact, or is too large to be proven.
     """
     begin, found = time.perf_counter(), list[tuple[int, ...]]()
     try:
@@ -59,7 +59,8 @@ def verify(path: str | os.PathLike[str]) -> Proven:
                 found.append((len(artifact.launches[0]), *counts))
     except RammerError as error:
         where = f"program {len(found)}: " if found else ""
-        raise type(error)(f"'{path}': {where}{error}; compile the model again") from None
+        advice = "" if isinstance(error, TooLargeError) else "; compile the model again"
+        raise type(error)(f"'{path}': {where}{error}{advice}") from None
     except OSError as error:
         raise ArtifactError(f"cannot read '{path}': {error.strerror}") from error
     except Exception as error:  # reading a malformed file can raise any exception

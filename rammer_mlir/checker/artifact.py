@@ -31,13 +31,17 @@ def refuse(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
         raise ScheduleError(message(at))
 
 
+class TooLargeError(ArtifactError):
+    """An artifact is too large to be proven in reasonable time; it may be right."""
+
+
 def limit(found: float, what: str, most: int = MOST) -> None:
-    """Raise ScheduleError if the count ``found`` exceeds ``most``, to bound the proof's time.
+    """Raise TooLargeError if the count ``found`` exceeds ``most``, to bound the proof's time.
 
     The error's message begins with ``what``, the name of the counted objects, such as "rTasks".
     """
     if found > most:
-        raise ScheduleError(f"{what}: expected at most {most}, found {found:.0f}")
+        raise TooLargeError(f"{what}: expected at most {most} in a proof, found {found:.0f}")
 
 
 def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0) -> Array:
@@ -282,9 +286,18 @@ def artifacts(file: zipfile.ZipFile) -> Iterator[Artifact]:
     if manifest["version"] == 5:
         constants = [[0, file.getinfo("constants.bin").file_size]]
         manifest |= {"folder": "", "constants": constants}
-    pending = [manifest]
-    for node in pending:
-        yield from [Artifact(file, node)] if "folder" in node else []
-        inner = [] if "folder" in node else chain(*(v for v in node.values() if type(v) is list))
-        single = node.get("model"), node.get("fallback")
-        pending += [each for each in (*inner, *single) if type(each) is dict]
+    several = {6: manifest.get("specializations"), 7: _programs(manifest.get("model"))}
+    roots = several.get(manifest["version"], [manifest])
+    nodes = [each for root in roots for each in (root, root.get("fallback")) if each is not None]
+    # The loaders find a program by its folder: each program must have a folder of its own.
+    if len({node["folder"] for node in nodes}) < len(nodes):
+        raise ArtifactError("manifest.json: expected a folder for each program")
+    yield from (Artifact(file, node) for node in nodes)
+
+
+def _programs(node: Any) -> list[dict[str, Any]]:
+    """Return the nodes of all programs of a composed model, from the node of the model."""
+    if node is None or node["kind"] == "program":
+        return [] if node is None else [node]
+    models = [each["model"] for key in ("specializations", "entries") for each in node.get(key, [])]
+    return [found for each in (*models, *node.get("parts", [])) for found in _programs(each)]

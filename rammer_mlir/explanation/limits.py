@@ -38,6 +38,7 @@ class Limits:
         arithmetic: time of all arithmetic if all vEUs compute at their peak rate.
         memory: time to transfer all bytes that rTasks access, without caches, at the memory
             bandwidth that ``num_veus`` vEUs can use.
+        is_longest_exclusive: whether no other rTask may run beside the longest one.
     """
 
     total: float
@@ -50,6 +51,7 @@ class Limits:
     longest_name: str
     arithmetic: float
     memory: float
+    is_longest_exclusive: bool = False
 
     @property
     def bound(self) -> float:
@@ -70,7 +72,12 @@ class Limits:
             return "nothing: no rTask runs"
         waits = self.on_path["barrier"] + self.on_path["launch"]
         work, chain = self._share(self.work), self._share(self.chain)
-        if self.longest >= LONG * self.total:
+        if self.longest >= LONG * self.total and self.is_longest_exclusive:
+            return (
+                f"one long rTask: one of '{self.longest_name}' takes {self._share(self.longest)} "
+                "of the time on the whole device; a faster engine or rKernel would help"
+            )
+        if self.longest >= LONG * self.total and self.num_veus > 1:
             return (
                 f"one long rTask: one of '{self.longest_name}' takes {self._share(self.longest)} "
                 "of the time; smaller tiles would let other vEUs help"
@@ -124,11 +131,13 @@ def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) 
     )
     touched = sum(kernel.num_rtasks * kernel.bytes_per_rtask for kernel in kernels)
     num_veus = max((program.num_veus for program in plan.programs), default=1)
+    exclusive = [kernels[operator].is_exclusive for operator in table.operators]
+    occupied = sum(s * (num_veus if x else 1) for s, x in zip(seconds, exclusive, strict=True))
     return Limits(
         total=timeline.seconds,
         num_veus=num_veus,
         on_path=on_path,
-        work=sum(seconds) / num_veus,
+        work=occupied / num_veus,
         chain=chain,
         chain_length=length,
         longest=0.0 if longest is None else seconds[longest],
@@ -136,6 +145,7 @@ def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) 
         arithmetic=computing / num_veus,
         # Few vEUs cannot use the whole bandwidth of the device.
         memory=touched / min(num_veus * device.bytes_per_second, device.total_bytes_per_second),
+        is_longest_exclusive=longest is not None and exclusive[longest],
     )
 
 

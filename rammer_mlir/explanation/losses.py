@@ -54,7 +54,11 @@ def losses(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) -> 
         kernel = operator.kernels[number]
         flops = kernel.num_rtasks * kernel.flops_per_rtask
         arithmetic = flops / device.rate(kernel.matrix_element)
-        memory = kernel.num_rtasks * kernel.bytes_per_rtask / bandwidth
+        # An exclusive rTask occupies all vEUs, and uses the bandwidth of the whole device.
+        occupied = num_veus if kernel.is_exclusive else 1
+        seconds *= occupied
+        shared = min(occupied * bandwidth, device.total_bytes_per_second) / occupied
+        memory = kernel.num_rtasks * kernel.bytes_per_rtask / shared
         limit = "arithmetic" if arithmetic >= memory else "memory"
         floor = max(arithmetic, memory)
         found.append(Loss(operator.name, kernel.num_rtasks, seconds, floor, limit))

@@ -12,7 +12,7 @@ from typing import Any
 from rammer_mlir.errors import OptionError, TargetError
 
 _MASK_BYTES = 128
-"""Size in bytes of the C library's ``cpu_set_t``."""
+"""Size in bytes of the C library's ``cpu_set_t``, which larger masks may exceed."""
 
 
 def check_threads(count: object) -> int:
@@ -54,11 +54,10 @@ def pin_threads(handles: Iterable[int], cores: Iterable[Iterable[int]]) -> None:
         TargetError: if the system refuses.
     """
     library: Any = ctypes.CDLL(None)
-    for handle, chosen in zip(handles, cores, strict=True):
-        mask = sum(1 << core for core in chosen).to_bytes(_MASK_BYTES, "little")
-        error = library.pthread_setaffinity_np(
-            ctypes.c_ulong(handle), ctypes.c_size_t(_MASK_BYTES), mask
-        )
+    for handle, chosen in zip(handles, map(tuple, cores), strict=True):
+        size = max(_MASK_BYTES, max(chosen, default=0) // 8 + 1)
+        mask = sum(1 << core for core in chosen).to_bytes(size, "little")
+        error = library.pthread_setaffinity_np(ctypes.c_ulong(handle), ctypes.c_size_t(size), mask)
         if error:
             raise TargetError(
                 f"pinning a thread to cores {sorted(chosen)}: expected the system to do it, found "

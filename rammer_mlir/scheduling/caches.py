@@ -13,7 +13,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rammer_mlir.scheduling.costs import candidates, rtask_seconds, seconds_with_traffic
+from rammer_mlir.scheduling.costs import (
+    candidates,
+    rtask_seconds,
+    seconds_with_traffic,
+    traffic_bytes,
+)
 from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel, TaskGraph
 
@@ -114,8 +119,9 @@ class SharedConstants:
         if parts not in self._numbers:
             self._numbers[parts] = len(self.sizes)
             self.sizes.append(num_bytes)
-        hot = seconds_with_traffic(kernel, self._device, 0.0)
-        cold = seconds_with_traffic(kernel, self._device, float(num_bytes))
+        others = max(0.0, traffic_bytes(kernel, self._device) - num_bytes)
+        hot = seconds_with_traffic(kernel, self._device, others)
+        cold = seconds_with_traffic(kernel, self._device, others + num_bytes)
         return TaskCost(self._numbers[parts], hot, cold)
 
     def _parts(self, number: int, kernel: RKernel, rtask: int) -> tuple[tuple[Part, ...], int]:

@@ -41,7 +41,7 @@ def rtask_seconds(kernel: RKernel, device: Device) -> float:
     """
     active = max(1, min(kernel.num_rtasks, device.num_veus))
     shared = device.total_bytes_per_second / active
-    traffic = _traffic(kernel, device)
+    traffic = traffic_bytes(kernel, device)
     if kernel.measured is not None:
         alone = _measured_seconds(kernel, kernel.measured, device)
         together = traffic / shared if active > 1 else 0.0
@@ -69,7 +69,7 @@ def seconds_with_traffic(kernel: RKernel, device: Device, traffic: float) -> flo
     return device.rtask_seconds + max(alone, together)
 
 
-def _traffic(kernel: RKernel, device: Device) -> float:
+def traffic_bytes(kernel: RKernel, device: Device) -> float:
     """Return the bytes that an rTask moves between its vEU's cache and memory.
 
     Data that several rTasks touch is loaded once, and not at all if it is still cached.

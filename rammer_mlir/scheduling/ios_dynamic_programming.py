@@ -171,7 +171,7 @@ class EndingSearch:
         everything = sum(least[n] for n in members(rest))
         parts = [
             (g, *self.times.group(g), sum(least[n] for n in members(g)))
-            for g in closed_groups(self.readers, rest, size)
+            for g in closed_groups(self.readers, rest, size, self.max_transitions)
         ]
         found: list[tuple[float, float, Mask]] = []
         limit = self.times.bound
@@ -184,6 +184,8 @@ class EndingSearch:
                 group, alone, spread, share = parts[index]
                 if group & chosen:
                     continue
+                if self.transitions + len(found) > self.max_transitions:
+                    raise SearchLimitError
                 together = chosen | group
                 path = max(longest, alone)
                 before = others - share
@@ -208,12 +210,17 @@ class EndingSearch:
         return [self.times.least(unit) for unit in range(len(self.readers))]
 
 
-def closed_groups(readers: Sequence[Mask], rest: Mask, most: int) -> list[Mask]:
+def closed_groups(
+    readers: Sequence[Mask], rest: Mask, most: int, limit: int | None = None
+) -> list[Mask]:
     """Return the connected endings of the set ``rest`` with at most ``most`` units.
 
     An ending is a subset that contains, for each of its units, all readers of the unit within
     ``rest`` (IOS section 4). Bit i of a mask stands for unit i; ``readers`` has the readers of each
     unit.
+
+    Raises:
+        SearchLimitError: if more than ``limit`` endings, connected or not, are found.
     """
     closed = {0}
     frontier = closed
@@ -227,6 +234,8 @@ def closed_groups(readers: Sequence[Mask], rest: Mask, most: int) -> list[Mask]:
         if not frontier:
             break
         closed |= frontier
+        if limit is not None and len(closed) > limit:
+            raise SearchLimitError
     closed.discard(0)
     return [chosen for chosen in closed if len(groups(readers, chosen)) == 1]
 

@@ -105,8 +105,10 @@ class ReplayedCosts:
         active = max(1, min(kernel.num_rtasks, device.num_veus))
         shared = device.total_bytes_per_second / active
         if kernel.measured is None:
-            bandwidth = min(device.bytes_per_second, shared)
-            arithmetic = kernel.flops_per_rtask * run.count / device.rate(kernel.matrix_element)
+            width = device.num_veus if kernel.is_exclusive else 1
+            bandwidth = min(width * device.bytes_per_second, shared)
+            rate = width * device.rate(kernel.matrix_element)
+            arithmetic = kernel.flops_per_rtask * run.count / rate
             return device.rtask_seconds + max(arithmetic, missing.num_bytes / bandwidth) / run.count
         hot, cold, far = kernel.measured.hot, kernel.measured.cold, kernel.measured.far
         # When measured cold, all rTasks together missed the operator's whole footprint.

@@ -85,9 +85,9 @@ def _footprints(
 def _elements(kernel: RKernel) -> list[tuple[int, int]]:
     """Return pairs of the index of an argument and an estimate of its touched elements.
 
-    There is a pair for each argument that the rKernel reads, and for each that it writes.
+    There is a pair for each argument that the rKernel reads, writes or updates.
     """
-    accesses = (*kernel.reads, *kernel.writes)
+    accesses = (*kernel.reads, *kernel.writes, *kernel.updates)
     return [(access.argument, _num_elements(access)) for access in accesses]
 
 

@@ -87,7 +87,7 @@ class _Veu:
         done: number of rTasks of the vEU that have ended.
         missing: number of waits of the current barrier that are not satisfied.
         is_loading: whether the current rTask still loads bytes.
-        computed: the time in seconds at which the computation of the current rTask ends.
+        is_computing: whether the current rTask still computes.
     """
 
     item: int = 0
@@ -96,7 +96,7 @@ class _Veu:
     done: int = 0
     missing: int = 0
     is_loading: bool = False
-    computed: float = 0.0
+    is_computing: bool = False
 
 
 @dataclass
@@ -163,11 +163,12 @@ class _Execution:
             work = self._work(veu)
             state = self.veus[veu]
             state.is_loading = work.num_bytes > 0
-            state.computed = self.now + work.seconds
+            state.is_computing = True
             if state.is_loading:
                 heappush(self.loading, (self.each + work.num_bytes, veu))
-            heappush(self.queue, (state.computed, veu, "computed"))
+            heappush(self.queue, (self.now + work.seconds, veu, "computed"))
         elif happening == "computed":
+            self.veus[veu].is_computing = False
             self._finish_if_complete(veu)
         else:
             self._end_item(veu)
@@ -196,7 +197,7 @@ class _Execution:
     def _finish_if_complete(self, veu: int) -> None:
         """End the current rTask of a vEU if its bytes are loaded and its computation has ended."""
         state = self.veus[veu]
-        if state.is_loading or state.computed > self.now:
+        if state.is_loading or state.is_computing:
             return
         item = self.program.veus[veu][state.item]
         assert not isinstance(item, Barrier)

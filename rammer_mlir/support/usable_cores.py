@@ -47,7 +47,7 @@ def _groups(process: Path) -> Iterator[Path]:
     for mount in mounts:
         fields, _, rest = mount.partition(" - ")
         root, point = fields.split()[3:5]
-        kind, _, options = rest.split(maxsplit=2)
+        kind, _, options = rest.split(" ", 2)  # a mount's source may be empty
         for names, path in paths.items():
             shared = _CONTROLLER.intersection(names.split(","), options.split(","))
             is_v1 = kind == "cgroup" and bool(shared)

@@ -45,7 +45,8 @@ def critical_path(timeline: Timeline) -> tuple[Segment, ...]:
             ((lanes[other].end(steps), other, steps) for other, steps in span.waits),
             default=(span.start, veu, 0),
         )
-        if awaited[0] > span.start:
+        # A launch starts when the rTask that it awaits ends.
+        if span.waits and awaited[0] >= span.start:
             # A trace records an rTask's end after it is published: a reader may start earlier.
             met = min(awaited[0], until)
             path.append(Segment(veu, index, met, until))

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import rammer_mlir
 from rammer_mlir.benchmarks.models import build
+from rammer_mlir.checker import verify
 from rammer_mlir.cli.run import main
+from rammer_mlir.errors import ScheduleError
+from rammer_mlir.runtime.artifact import write_members as write_sealed
 from tests.checker.files import read_members, write_members
 from tests.cli.tools import Tool
 
@@ -139,3 +144,35 @@ def test_needs_numpy_alone(saved: Path, tmp_path: Path) -> None:
     assert done.stderr == "" and done.stdout.startswith("proven in ")
     # The package itself declares its options when it is imported; the checker uses errors alone.
     assert done.stdout.splitlines()[1] == "['rammer_mlir.errors', 'rammer_mlir.options']"
+
+
+def test_programs_are_proven_that_the_loader_finds(tmp_path: Path) -> None:
+    """A file whose root has the keys of an intact program besides its specializations is refused.
+
+    The loader of specializations does not look at the root.
+    """
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+      g (float[n,8] x) => (float[n,8] y) { y = Softmax(x) }""")
+    path = tmp_path / "open.rammer"
+    with rammer_mlir.compile(model, cache=False, num_veus=1) as made:
+        made.prepare(n=4)
+        made.save(path)
+    assert verify(path).programs == 1
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    manifest = json.loads(members.pop("manifest.json"))
+    del manifest["seal"]
+    (entry,) = manifest["specializations"]
+    folder = entry["folder"]
+    decoy = {f"decoy/{n.removeprefix(folder)}": c for n, c in members.items() if folder in n}
+    program = json.loads(members[f"{folder}program.json"])
+    program["slots"] = [
+        [*slot[:2], 1 << 20, *slot[3:]] if slot[0] == "output" else slot
+        for slot in program["slots"]
+    ]
+    members[f"{folder}program.json"] = json.dumps(program).encode()
+    crafted = {**entry, **manifest, "folder": "decoy/"}
+    pieces = {name: (content,) for name, content in {**members, **decoy}.items()}
+    write_sealed(path, crafted, pieces)
+    with pytest.raises(ScheduleError):
+        verify(path)

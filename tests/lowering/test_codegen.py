@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import re
 import shutil
 import struct
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from machines import AARCH64, X86_64_AVX2, X86_64_AVX512, X86_64_BASELINE
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import TargetError
-from rammer_mlir.lowering.llvm import link, machine
+from rammer_mlir.lowering.llvm import builders, link, machine
 from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.float_literals import literal_bits, rewrite_float_literals
 from rammer_mlir.lowering.llvm.jit import load_object
@@ -190,3 +192,55 @@ def test_half_conversions_need_no_library() -> None:
 
 def test_kernels_call_no_runtime_library() -> None:
     assert not re.search(r"^declare .*@(?!llvm\.)", lower_text(_MATMUL), re.M)
+
+
+def _resident_bytes() -> int:
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(re.search(r"VmRSS:\s+(\d+)", status)[1])  # type: ignore[index]
+
+
+def test_optimization_passes_are_freed() -> None:
+    """Each compilation used to leave 49 KiB of LLVM's passes behind."""
+    text = "define i64 @f(i64 %a) {\n  %b = add i64 %a, 1\n  ret i64 %b\n}\n"
+    for _ in range(20):
+        emit_object(text, machine.host_machine())
+    before = _resident_bytes()
+    for _ in range(200):
+        emit_object(text, machine.host_machine())
+    assert _resident_bytes() - before < 200 * 16 * 1024
+
+
+def test_a_forked_child_can_compile() -> None:
+    """A fork waits until no other thread is in LLVM, so that the child gets its lock."""
+    held, ended = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with machine.LLVM_LOCK:
+            held.set()
+            ended.wait(0.2)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if machine.LLVM_LOCK.acquire(timeout=5) else 1)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("index", [3, -1, 2**31, -(2**31), 2**40])
+def test_constant_indices_beyond_32_bits(index: int) -> None:
+    text = """module {
+      llvm.func @f(%p: !llvm.ptr) -> !llvm.ptr { llvm.return %p : !llvm.ptr } }"""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        function = module.body.operations[0].operation
+        block = function.regions[0].blocks[0]
+        end = block.operations[0].operation
+        with ir.InsertionPoint(end):
+            byte = ir.IntegerType.get_signless(8)
+            end.operands[0] = builders.element(block.arguments[0], index, byte)
+        assert module.operation.verify()
+        emitted = to_llvm_ir(module)
+    assert f"i64 {index}" in emitted or f"i32 {index}" in emitted

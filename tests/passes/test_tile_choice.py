@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+import numpy as np
+import onnx.parser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rammer_mlir
 from rammer_mlir.passes.tiling.choice import (
     CONTIGUOUS,
     Aim,
@@ -113,3 +116,18 @@ def test_nothing_to_do_is_not_cut() -> None:
         return TileCost(1 << 40, 1 << 40)
 
     assert choose((0, 64), (LoopLimit(), LoopLimit()), cost, Aim(1, 1)) == (0, 64)
+
+
+@pytest.mark.parametrize("rows", [33, 64])
+def test_temporaries_of_long_rows_fit_onto_a_stack(rows: int) -> None:
+    """A tile of 32 rows of a language model's logits would need 6 MB of temporaries."""
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 21]>
+      g (float[{rows},50257] q) => (float[{rows}] z) {{
+        a = Constant<value_ints = [1]>()
+        p = Softmax(q)  l = LogSoftmax(q)  m = Mul(p, l)  z = ReduceSum<keepdims = 0>(m, a) }}""")
+    q = np.random.default_rng(0).standard_normal((rows, 50257)).astype(np.float32)
+    with rammer_mlir.compile(model, cache=False, num_veus=2) as made:
+        found = made.run({"q": q})["z"]
+    wide = np.exp(q.astype(np.float64))
+    share = wide / wide.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found, (share * np.log(share)).sum(axis=1), rtol=1e-5)

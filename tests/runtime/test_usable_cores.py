@@ -37,6 +37,7 @@ def process(folder: Path, kind: str, group: str, files: Mapping[str, str], root:
     (folder / "cgroup").write_text(f"7:memory:/elsewhere\n{names}:{group}\n")
     (folder / "mountinfo").write_text(
         "20 1 8:1 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+        "21 20 0:40 / /mnt rw,relatime - tmpfs  rw\n"  # mounted without a source
         f"33 31 0:30 {root} {folder / 'mounted'} rw,relatime shared:9 - {kind}\n"
     )
     return folder

@@ -129,7 +129,9 @@ class Ios:
         """
         operators = range(len(context.graph.operators))
         sources = [context.dependencies.producers(n) for n in operators]
-        units = fill_units(sources, [n for n in operators if not context.kernel(n).reads])
+        # An operator that waits for others, for its memory, is not placed with its readers.
+        fills = [n for n in operators if not context.kernel(n).reads and not sources[n]]
+        units = fill_units(sources, fills)
         return sources, chain_units(sources, units) if self.units == "chains" else units
 
 

@@ -2,12 +2,13 @@
 
 Two rTasks of different operators conflict if they touch the same element and at least one of them
 may write it. The rTask of the earlier operator must end before the other rTask starts. rTasks of
-the same operator are unordered, like the thread blocks of a GPU's launch.
+the same operator are unordered, like the thread blocks of a GPU's launch: none may write what
+another one writes or reads, unless it updates elements in place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -31,12 +32,14 @@ Intervals = tuple[Int64Array, Int64Array]
 class _Touch:
     """The uses of a buffer by an operator: rTask ``task[i]`` touches ``start[i] .. end[i] - 1``.
 
-    The rTasks write these elements if ``writes`` is True, else they read them. Intervals are in
-    ascending order of ``start``; ``reach[i]`` is the largest end of intervals 0 to i.
+    The rTasks write these elements if ``writes`` is True, else they read them; ``is_update`` tells
+    whether they update them in place. Intervals are in ascending order of ``start``; ``reach[i]``
+    is the largest end of intervals 0 to i.
     """
 
     operator: int
     writes: bool
+    is_update: bool
     start: Int64Array
     end: Int64Array
     task: Int64Array
@@ -46,7 +49,8 @@ class _Touch:
         """Return a copy without the intervals i for which ``stretches[i]`` is True."""
         left = ~stretches
         start, end, task = self.start[left], self.end[left], self.task[left]
-        return _Touch(self.operator, self.writes, start, end, task, np.maximum.accumulate(end))
+        reach = np.maximum.accumulate(end)
+        return _Touch(self.operator, self.writes, self.is_update, start, end, task, reach)
 
 
 @dataclass(frozen=True)
@@ -103,12 +107,13 @@ def check_updates(graph: TaskGraph, plan: Plan, found: History) -> set[int]:
     elements = Elements()
     touches: dict[int, list[_Touch]] = {buffer: [] for buffer in sorted(updated)}
     for number, (operator, kernel) in enumerate(zip(graph.operators, chosen, strict=True)):
-        rows = [(access, False) for access in kernel.reads]
-        rows += [(access, True) for access in (*kernel.writes, *kernel.updates)]
-        for access, writes in rows:
-            view = operator.operands[access.argument]
+        rows = [(access, False, False) for access in kernel.reads]
+        rows += [(access, True, False) for access in kernel.writes]
+        rows += [(access, True, True) for access in kernel.updates]
+        for use in rows:
+            view = operator.operands[use[0].argument]
             if view.buffer in updated:
-                touch = _touch(elements, found, number, (access, writes), view.offset)
+                touch = _touch(elements, found, number, use, view.offset)
                 touches[view.buffer].append(touch)
     for buffer, uses in touches.items():
         _check_buffer(graph, found, buffer, uses)
@@ -116,9 +121,9 @@ def check_updates(graph: TaskGraph, plan: Plan, found: History) -> set[int]:
 
 
 def _touch(
-    elements: Elements, found: History, operator: int, use: tuple[Access, bool], origin: int
+    elements: Elements, found: History, operator: int, use: tuple[Access, bool, bool], origin: int
 ) -> _Touch:
-    access, writes = use
+    access, writes, is_update = use
     stretches = elements.of(access)
     tasks = found.tasks(operator)
     by_box = np.argsort(stretches.box_of_rtask, kind="stable")
@@ -131,7 +136,7 @@ def _touch(
     end = np.repeat(stretches.end, counts) + origin
     order = np.argsort(start, kind="stable")
     reach = np.maximum.accumulate(end[order])
-    return _Touch(operator, writes, start[order], end[order], task[order], reach)
+    return _Touch(operator, writes, is_update, start[order], end[order], task[order], reach)
 
 
 def _check_buffer(graph: TaskGraph, found: History, buffer: int, uses: Sequence[_Touch]) -> None:
@@ -148,6 +153,7 @@ def _check_buffer(graph: TaskGraph, found: History, buffer: int, uses: Sequence[
     writing = np.array([any(use.writes for use in group.uses) for group in groups], dtype=bool)
     for number, group in enumerate(groups):
         near = (lows[:number] < group.high) & (highs[:number] > group.low)
+        _check_within(graph, found, buffer, group)
         for use in group.uses:
             # Two reads never conflict.
             numbers = np.flatnonzero(near if use.writes else near & writing[:number])
@@ -155,6 +161,30 @@ def _check_buffer(graph: TaskGraph, found: History, buffer: int, uses: Sequence[
             _check_against(graph, found, buffer, use, earlier)
     if kind != "inout":
         _check_written(graph, found, buffer, groups)
+
+
+def _check_within(graph: TaskGraph, found: History, buffer: int, group: _Group) -> None:
+    """Check that no rTask of an operator writes what another one of its rTasks reads or writes.
+
+    In-place updates may meet other updates and reads: the rKernel orders them, by atomic operations
+    for example.
+
+    Raises:
+        ScheduleError: naming two such rTasks.
+    """
+    for number, use in enumerate(group.uses):
+        others = [o for n, o in enumerate(group.uses) if n <= number or o.is_update or not o.writes]
+        for other in others if use.writes and not use.is_update else []:
+            for a, b in _meetings(other, use):
+                apart = a != b
+                if apart.any():
+                    at = int(np.argmax(apart))
+                    raise ScheduleError(
+                        f"{found.describe(int(b[at]))} writes what {found.describe(int(a[at]))} "
+                        f"{'writes' if other.writes else 'reads'} in "
+                        f"'{graph.buffers[buffer].name}': expected rTasks of one operator to write "
+                        "different elements, which no other one of them reads"
+                    )
 
 
 def _check_against(
@@ -194,6 +224,23 @@ def _check_bounds(graph: TaskGraph, found: History, buffer: int, use: _Touch) ->
 def _check_order(
     graph: TaskGraph, found: History, buffer: int, earlier: _Touch, later: _Touch
 ) -> None:
+    for a, b in _meetings(earlier, later):
+        ordered = found.precedes(a, b)
+        if not ordered.all():
+            at = int(np.argmin(ordered))
+            raise ScheduleError(
+                f"{found.describe(int(b[at]))} {'writes' if later.writes else 'reads'} what "
+                f"{found.describe(int(a[at]))} {'writes' if earlier.writes else 'reads'} in "
+                f"'{graph.buffers[buffer].name}', and no barrier orders them: expected the one of "
+                "the earlier operator to end before the other starts"
+            )
+
+
+def _meetings(earlier: _Touch, later: _Touch) -> Iterator[tuple[Int64Array, Int64Array]]:
+    """Yield the rTasks of all pairs of intervals that have a common element.
+
+    The two arrays of a yielded pair have the rTasks of ``earlier``'s and of ``later``'s intervals.
+    """
     first = np.searchsorted(earlier.reach, later.start, side="right")
     counts = np.maximum(np.searchsorted(earlier.start, later.end, side="left") - first, 0)
     total = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
@@ -206,16 +253,7 @@ def _check_order(
         row = np.repeat(first[begin:stop], part) + within
         other = np.repeat(np.arange(begin, stop), part)
         meets = earlier.end[row] > later.start[other]
-        a, b = earlier.task[row[meets]], later.task[other[meets]]
-        ordered = found.precedes(a, b)
-        if not ordered.all():
-            at = int(np.argmin(ordered))
-            raise ScheduleError(
-                f"{found.describe(int(b[at]))} {'writes' if later.writes else 'reads'} what "
-                f"{found.describe(int(a[at]))} {'writes' if earlier.writes else 'reads'} in "
-                f"'{graph.buffers[buffer].name}', and no barrier orders them: expected the one of "
-                "the earlier operator to end before the other starts"
-            )
+        yield earlier.task[row[meets]], later.task[other[meets]]
         begin = stop
 
 
