@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import tempfile
@@ -37,6 +38,21 @@ class Assembled:
 def find_ptxas() -> str | None:
     """Return the path of ptxas in PATH or the package ``nvidia-cuda-nvcc``; None if not found."""
     return find_tool("ptxas")
+
+
+def knows_chip(chip: str) -> bool:
+    """Whether ptxas is installed and assembles for ``chip``; new versions drop old chips."""
+    ptxas = find_ptxas()
+    return ptxas is not None and chip in _chips(ptxas, Path(ptxas).stat().st_mtime_ns)
+
+
+@functools.cache
+def _chips(ptxas: str, _changed: int) -> frozenset[str]:
+    """Return the chips that the help text of the program ``ptxas`` lists for ``--gpu-name``."""
+    result = subprocess.run([ptxas, "--help"], capture_output=True, text=True, check=False)
+    _, _, rest = result.stdout.partition("--gpu-name")
+    _, _, values = rest.partition("Allowed values")
+    return frozenset(re.findall(r"'(sm_[0-9]+[a-z]?)'", values.partition("Default")[0]))
 
 
 def assemble(ptx: str, chip: str) -> Assembled:

@@ -130,7 +130,9 @@ def test_the_whole_sequence(place: Place) -> None:
     machine, probe = results["machine"], results["probe"]
     assert (machine["chip"], machine["driver"]) == ("sm_90", "13.0")
     assert probe["wrong_shared_loads"] == 0 and all(h["right"] for h in probe["hand_offs"])
-    assert {read["bytes"] for read in probe["reads"]} >= {32 << 20, 16 << 20}  # half of it all
+    sizes = {read["in_cache"]: read["bytes"] for read in probe["reads"]}
+    assert 30 << 20 < max(read["bytes"] for read in probe["reads"]) <= 32 << 20
+    assert 0 < sizes[True] <= 16 << 20
     _check_calls(place.calls())
     text = place.command("report").stdout
     assert "chain" in text and "5x24x40" not in text and "racecheck" in text

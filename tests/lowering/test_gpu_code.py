@@ -22,7 +22,8 @@ from rammer_mlir.benchmarks.models import LIGHT, TABLE_1, build
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import OptionError, TargetError, UnsupportedError
-from rammer_mlir.lowering.nvvm.ptxas import assemble, find_ptxas, read_report
+from rammer_mlir.lowering.nvvm.ptx import emit_ptx
+from rammer_mlir.lowering.nvvm.ptxas import assemble, find_ptxas, knows_chip, read_report
 from rammer_mlir.lowering.nvvm.target import CHIPS
 from rammer_mlir.lowering.rocdl.hsaco import read_resources
 from rammer_mlir.programs.gpu_image import GpuImage
@@ -354,3 +355,26 @@ def test_ptxas_is_found_in_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr("sys.path", [str(tmp_path)])
     monkeypatch.delitem(sys.modules, "nvidia", raising=False)
     assert find_ptxas() == str(tool)
+
+
+@pytest.mark.parametrize(
+    ("count", "version"), [(500, "7.8"), (544, "7.8"), (545, "8.1"), (4095, "8.1")]
+)
+def test_many_parameters_need_a_newer_ptx(count: int, version: str) -> None:
+    """PTX 8.1 allows parameters of 32,764 instead of 4,352 bytes."""
+    parameters = ", ".join(f"ptr %{number}" for number in range(count))
+    text = f"define ptx_kernel void @k({parameters}) {{\n  ret void\n}}\n"
+    assert f".version {version}" in emit_ptx(text, "sm_90")
+
+
+def test_too_many_parameters() -> None:
+    parameters = ", ".join(f"ptr %{number}" for number in range(4096))
+    with pytest.raises(TargetError, match="expected at most 4095 inputs, outputs and other"):
+        emit_ptx(f"define ptx_kernel void @k({parameters}) {{\n  ret void\n}}\n", "sm_90")
+
+
+@needs_ptxas
+def test_chips_that_ptxas_no_longer_knows() -> None:
+    """The driver compiles the PTX for such a chip."""
+    assert knows_chip("sm_90")
+    assert not knows_chip("sm_50")

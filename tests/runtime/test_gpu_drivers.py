@@ -227,7 +227,9 @@ def calls_everything(driver: VendorDriver) -> None:
     driver.order(1, 2)
     driver.synchronize(driver.create_stream())
     driver.begin_capture(0)
-    driver.replay(driver.end_capture(0), 0)
+    graph = driver.end_capture(0)
+    driver.replay(graph, 0)
+    driver.forget(graph)
     driver.seconds_between(driver.record_event(0), driver.record_event(0))
 
 

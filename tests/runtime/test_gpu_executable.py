@@ -128,6 +128,8 @@ class Ordered(EmulatedDriver):
     def replay(self, graph: object, stream: object) -> None:
         self.notes.append(("run", stream))
 
+    def forget(self, graph: object) -> None: ...
+
 
 def test_runs_on_several_streams_follow_each_other(executable: EmulatedExecutable) -> None:
     """A run on any stream waits for the previous run, whether launched or replayed.
@@ -153,7 +155,20 @@ def test_runs_on_several_streams_follow_each_other(executable: EmulatedExecutabl
     assert sum(note[0] == "run" for note in driver.notes) == 8
     again.run_on_device(inputs, stream=73)
     again.synchronize()
-    assert ("wait", 73) in driver.notes
+    # The stream belongs to the caller, who may destroy it: the executable's own one follows it.
+    assert ("order", 73, home) in driver.notes
+    assert driver.notes[-1] == ("wait", home)
+
+
+def test_a_captured_run_ends_with_its_executable(executable: EmulatedExecutable) -> None:
+    again, _ = with_driver(executable)
+    captured = again.capture(again.to_device(feeds_of(1)))
+    captured.replay()
+    captured.synchronize()
+    again.close()
+    for call in (captured.replay, captured.synchronize):
+        with pytest.raises(TargetError, match="the executable is closed"):
+            call()
 
 
 def test_too_many_blocks_are_refused_before_a_launch(executable: EmulatedExecutable) -> None:

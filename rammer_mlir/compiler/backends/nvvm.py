@@ -10,7 +10,7 @@ from rammer_mlir.compiler.backends.gpu import GpuBackend
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.pipeline import nvvm_stages
 from rammer_mlir.compiler.stage import Stage
-from rammer_mlir.lowering.nvvm.ptxas import find_ptxas
+from rammer_mlir.lowering.nvvm.ptxas import find_ptxas, knows_chip
 from rammer_mlir.lowering.nvvm.target import CHIPS
 from rammer_mlir.programs.residency import Multiprocessors
 
@@ -35,11 +35,11 @@ class NvvmBackend(GpuBackend):
         return nvvm_stages(options, self.gpu, self.multiprocessors)
 
     def last_stage(self, options: CompileOptions) -> str:
-        """Return the name of the last stage: `cubin`, or `ptx` if ptxas is missing.
+        """Return the name of the last stage: `cubin`, or `ptx` if no ptxas knows the chip.
 
         In the second case, the CUDA driver compiles the PTX at load time.
         """
-        return "ptx" if find_ptxas() is None else "cubin"
+        return "cubin" if knows_chip(self.gpu.chip) else "ptx"
 
     def tools(self) -> str:
         """Return a string that identifies the installed ptxas, for cache keys; empty if missing.

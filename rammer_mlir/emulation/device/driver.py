@@ -248,6 +248,9 @@ class EmulatedDriver:
         for work in graph:
             self._do(stream, work)
 
+    def forget(self, graph: object) -> None:
+        """Do nothing: a graph is a list of Python objects."""
+
 
 def _at(address: int, num_bytes: int) -> NDArray[np.uint8]:
     """Return ``num_bytes`` bytes of CPU memory at ``address`` as an array, without a copy."""

@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 
 from rammer_mlir.errors import InputError
 from rammer_mlir.programs.signature import TensorSpec
-from rammer_mlir.runtime.dlpack import CPU, Borrowed, borrow, is_dense, lend
+from rammer_mlir.runtime.dlpack import CPU, CUDA, Borrowed, borrow, is_dense, lend
 from rammer_mlir.runtime.gpu.driver import Driver
 from rammer_mlir.runtime.gpu.memory import DeviceMemory
+
+_HOST_KINDS = (CPU, 3, 11)
+"""DLPack's types of host memory: pageable, and page-locked for CUDA or ROCm."""
 
 _DEFAULT_STREAMS = (None, 0, 1, 2)
 """Values of ``stream`` in ``__cuda_array_interface__`` that need no explicit synchronization.
@@ -105,13 +108,14 @@ def find_on_device(driver: Driver, value: Any, spec: TensorSpec, stream: object)
             ``spec``.
     """
     if isinstance(value, DeviceArray):
-        driver.order(value.stream, stream)
+        if value.stream != stream:
+            driver.order(value.stream, stream)
         found = Borrowed(value.address, value.shape, value.dtype, True, value)
     elif isinstance(value, np.ndarray):
         return None
     elif hasattr(value, "__dlpack_device__"):
         kind, number = (int(part) for part in value.__dlpack_device__())
-        if kind == CPU and driver.dlpack_device[0] != CPU:
+        if kind in _HOST_KINDS and driver.dlpack_device[0] != CPU:
             return None
         if (kind, number) != driver.dlpack_device:
             raise InputError(
@@ -129,6 +133,8 @@ def find_on_device(driver: Driver, value: Any, spec: TensorSpec, stream: object)
 
 def _from_dlpack(driver: Driver, value: Any, spec: TensorSpec, stream: object) -> Borrowed:
     handle = None if driver.dlpack_device[0] == CPU else driver.stream_handle(stream)
+    if handle == 0 and driver.dlpack_device[0] == CUDA:
+        handle = 1  # DLPack's number of CUDA's default stream, whose handle is 0
     try:
         return borrow(value.__dlpack__(stream=handle))
     except BufferError as error:

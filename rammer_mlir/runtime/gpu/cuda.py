@@ -61,6 +61,8 @@ _NVIDIA = Vendor(
         end_capture="cuStreamEndCapture",
         instantiate="cuGraphInstantiate",
         replay="cuGraphLaunch",
+        destroy_graph="cuGraphDestroy",
+        destroy_executable="cuGraphExecDestroy",
     ),
 )
 

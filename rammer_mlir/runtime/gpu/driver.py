@@ -198,6 +198,10 @@ class Driver(Protocol):
         """Launch a graph of captured work on a stream."""
         ...
 
+    def forget(self, graph: object) -> None:
+        """Free a graph of captured work, whose launches may still be in progress."""
+        ...
+
 
 def out_of_memory(device: str, num_bytes: int, free: int | None = None) -> TargetError:
     """Return the exception for a failed allocation of ``num_bytes`` bytes on ``device``.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -49,10 +50,17 @@ class CapturedRun:
         self._lock = lock
         self._program, self._graph, self._stream, self._inputs = program, graph, stream, inputs
         self.outputs = dict(outputs)
+        release = weakref.finalize(self, _forget, program, graph)
+        release.atexit = False  # the driver frees all graphs at exit
 
     def replay(self) -> dict[str, DeviceArray]:
-        """Start the run once more, after all earlier runs; return its outputs without waiting."""
+        """Start the run once more, after all earlier runs; return its outputs without waiting.
+
+        Raises:
+            TargetError: if the executable is closed, whose memory the graph uses.
+        """
         with self._lock:
+            self._check_open()
             self._program.driver.activate()
             self._program.continue_on(self._stream)
             self._program.driver.replay(self._graph, self._stream)
@@ -62,11 +70,21 @@ class CapturedRun:
         """Wait until all replays are done.
 
         Raises:
-            TargetError: if the watchdog stopped a run.
+            TargetError: if the watchdog stopped a run, or the executable is closed.
         """
         with self._lock:
+            self._check_open()
             self._program.driver.activate()
             self._program.check(self._stream)
+
+    def _check_open(self) -> None:
+        if self._program.is_closed:
+            raise TargetError("the executable is closed: compile or load it again")
+
+
+def _forget(program: DeviceProgram, graph: object) -> None:
+    program.driver.activate()
+    program.driver.forget(graph)
 
 
 class GpuExecutable(CompiledModel):
@@ -232,6 +250,9 @@ class GpuExecutable(CompiledModel):
             inputs = self._place(program, feeds, place)
             outputs = self._device_outputs(program, out or {}, place)
             program.launch([i.address for i in inputs], [o.address for o in outputs], place)
+            program.join(place)
+            for array in outputs:
+                array.stream = program.stream
         return {spec.name: o for spec, o in zip(self.signature.outputs, outputs, strict=True)}
 
     def synchronize(self) -> None:

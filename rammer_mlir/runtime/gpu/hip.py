@@ -59,6 +59,8 @@ _AMD = Vendor(
         end_capture="hipStreamEndCapture",
         instantiate="hipGraphInstantiateWithFlags",
         replay="hipGraphLaunch",
+        destroy_graph="hipGraphDestroy",
+        destroy_executable="hipGraphExecDestroy",
     ),
 )
 

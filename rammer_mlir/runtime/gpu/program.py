@@ -60,6 +60,7 @@ class DeviceProgram:
         own = [name for name in image.arguments if name in _USES]
         self._sizes[TABLE] = image.tables.nbytes
         self._memory = {name: DeviceMemory(driver, self._sizes[name]) for name in own}
+        self.is_closed = False
         for start, part in zip(image.constants.starts, image.constants.parts, strict=True):
             self._upload(_CONSTANT, part, start)
         self._upload(TABLE, image.tables)
@@ -97,6 +98,15 @@ class DeviceProgram:
         for number in range(len(self.image.tables)):
             arguments = self._arguments(addresses, number * row)
             self.driver.launch(self._kernel, grid, arguments, stream)
+
+    def join(self, stream: object) -> None:
+        """Make later operations on the program's own stream wait for those of ``stream``.
+
+        Afterwards ``stream``, which belongs to another library, may be destroyed.
+        """
+        if stream != self.stream:
+            self.driver.order(stream, self.stream)
+            self._last_stream = self.stream
 
     def continue_on(self, stream: object) -> None:
         """Make operations that are enqueued on a stream from now on wait for the last run.
@@ -169,6 +179,7 @@ class DeviceProgram:
 
     def close(self) -> None:
         """Wait for the last run, and free the device memory of the program."""
+        self.is_closed = True
         self.driver.activate()
         self.driver.synchronize(self._last_stream)
         for memory in self._memory.values():

@@ -57,6 +57,8 @@ class Functions:
     end_capture: str
     instantiate: str
     replay: str
+    destroy_graph: str
+    destroy_executable: str
 
 
 @dataclass(frozen=True)
@@ -342,8 +344,15 @@ class VendorDriver(ABC):
     def end_capture(self, stream: object) -> object:
         """End the capture of a stream's work; return the captured work as an executable graph."""
         graph = self._do(self._names.end_capture, stream)
-        return self._do(self._names.instantiate, graph, 0)
+        try:
+            return self._do(self._names.instantiate, graph, 0)
+        finally:
+            self._do(self._names.destroy_graph, graph)
 
     def replay(self, graph: object, stream: object) -> None:
         """Launch a graph of captured work on a stream."""
         self._do(self._names.replay, graph, stream)
+
+    def forget(self, graph: object) -> None:
+        """Free a graph of captured work, whose launches may still be in progress."""
+        self._do(self._names.destroy_executable, graph)

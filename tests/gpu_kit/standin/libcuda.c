@@ -220,6 +220,12 @@ int cuGraphInstantiateWithFlags(void **executable, void *graph, u64 flags) {
   say("cuGraphInstantiate %d", ((Graph *)graph)->works);
   return 0;
 }
+int cuGraphDestroy(void *graph) { return graph ? 0 : INVALID_HANDLE; }
+int cuGraphExecDestroy(void *executable) {
+  if (!executable) return INVALID_HANDLE;
+  say("cuGraphExecDestroy %d", ((Graph *)executable)->works);
+  return 0;
+}
 int cuGraphLaunch(void *executable, void *stream) {
   Graph *g = executable;
   if (!g || !stream) return INVALID_HANDLE;

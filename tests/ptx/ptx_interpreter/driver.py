@@ -144,3 +144,7 @@ class PtxDriver:
     def replay(self, graph: object, stream: object) -> None:
         """Raise NotImplementedError: the interpreter has no graphs."""
         raise NotImplementedError
+
+    def forget(self, graph: object) -> None:
+        """Raise NotImplementedError: the interpreter has no graphs."""
+        raise NotImplementedError

@@ -30,6 +30,9 @@ _FEWEST_BATCHES, _MOST_BATCHES, _MOST_RUNS = 3, 15, 1000
 _GRAPH_SECONDS, _MOST_ROUNDS = 2e-4, 32
 """Seconds that the runs in a CUDA graph take, to hide its launch, and most runs in a graph."""
 
+_WARM_SECONDS = 0.3
+"""Seconds of untimed runs before the first timed one."""
+
 _CHECKED_RUNS = 3
 """Number of runs whose outputs are compared.
 
@@ -284,6 +287,10 @@ def time_batches(batch: Callable[[int], float], budget: float, runs_each: int) -
     Returns:
         A dictionary of ``summary_of`` with the seconds of a run, a sample for each batch.
     """
+    # An idle GPU has a low clock, which rises within a few tenths of a second.
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < min(_WARM_SECONDS, budget):
+        batch(1)
     deadline = time.perf_counter() + budget
     calls = int(min(_MOST_RUNS, max(1, _BATCH_SECONDS / max(batch(1), 1e-7))))
     samples: list[float] = []

@@ -156,6 +156,10 @@ class Probe:
             for num_bytes, blocks, loads in shapes:
                 # A single block reads only a part, since it is many times slower than all blocks.
                 share = num_bytes if blocks > 1 else max(num_bytes // 16, _LEAST)
+                # The kernel reads whole rounds of all threads only.
+                share -= share % (blocks * THREADS * loads * 16)
+                if not share:  # a small memory
+                    continue
                 run = self._launch(f"read{loads}", blocks, [data, share // 16, out])
                 seconds = device_seconds(self._driver, self._stream, run, 0.1)["median"]
                 found.append({

@@ -31,8 +31,11 @@ Result = dict[str, Any]
 
 def append_result(path: Path, result: Mapping[str, Any]) -> None:
     """Append a case's result as a line of JSON to the file ``path``, and flush it to disk."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(result) + "\n")
+    with path.open("a+b") as file:
+        # A machine that stopped may have left an incomplete line: its case runs again.
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+        file.write(json.dumps(result).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
 
