@@ -119,10 +119,21 @@ class SharedConstants:
         if parts not in self._numbers:
             self._numbers[parts] = len(self.sizes)
             self.sizes.append(num_bytes)
-        others = max(0.0, traffic_bytes(kernel, self._device) - num_bytes)
+        # Activations stay in the cache for their readers; constants that nobody else reads do not.
+        missing = max(0.0, traffic_bytes(kernel, self._device) - num_bytes)
+        others = min(missing, float(self._private_bytes(number, kernel, rtask)))
         hot = seconds_with_traffic(kernel, self._device, others)
         cold = seconds_with_traffic(kernel, self._device, others + num_bytes)
         return TaskCost(self._numbers[parts], hot, cold)
+
+    def _private_bytes(self, number: int, kernel: RKernel, rtask: int) -> int:
+        """Return the bytes of constants that an rTask reads and no other operator reads."""
+        total, buffers = 0, self._graph.buffers
+        for read in kernel.reads:
+            buffer = self._graph.operators[number].operands[read.argument].buffer
+            if buffers[buffer].kind == "constant" and buffer not in self._shared:
+                total += int(read.boxes.sizes[rtask].prod()) * buffers[buffer].element_bytes
+        return total
 
     def _parts(self, number: int, kernel: RKernel, rtask: int) -> tuple[tuple[Part, ...], int]:
         parts: set[Part] = set()
