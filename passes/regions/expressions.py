@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from rammer_mlir.bindings import ir
@@ -36,7 +36,7 @@ class Constant:
     """
 
     value: float
-    element_type: str = "f32"
+    element_type: str = field(default="f32", kw_only=True)
 
     def __str__(self) -> str:
         """Return the number as text."""
