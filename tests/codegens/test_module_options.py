@@ -184,7 +184,7 @@ WRONG = {
         r"an integer of at least 1 and at most 1024, or all, found 1\.5",
     ),
     "choice": ({"openvino.precision": "f8"}, "expected one of f32, bf16, f16, found 'f8'"),
-    "seconds": ({"iree.seconds": "-1"}, "expected a finite number of at least 0, found '-1'"),
+    "seconds": ({"iree.seconds": "-1"}, "expected a finite number of at least 1, found '-1'"),
 }
 
 
