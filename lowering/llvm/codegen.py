@@ -92,7 +92,7 @@ def _optimized(
     passes = builder.getModulePassManager()
     passes.run(module, builder)
     # llvmlite's class inherits an empty ``_dispose`` first, and would never free the passes.
-    NewPassManager._dispose(passes)
+    NewPassManager._dispose(passes)  # pyright: ignore[reportPrivateUsage]
     passes.detach()
     return module
 

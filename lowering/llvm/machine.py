@@ -14,7 +14,7 @@ from rammer_mlir.errors import TargetError
 LLVM_LOCK = threading.RLock()
 """Held around every use of llvmlite: its targets are process-wide, with thread-unsafe setup."""
 
-_LLVMLITE_LOCK: Any = llvm.ffi.lib._lock
+_LLVMLITE_LOCK: Any = llvm.ffi.lib._lock  # pyright: ignore[reportPrivateUsage]
 
 
 def _acquire() -> None:

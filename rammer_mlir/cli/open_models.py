@@ -159,10 +159,11 @@ def given_inputs(specs: Sequence[TensorSpec | OpenTensor], arrays: Arrays) -> di
                 elements.append(element)
             if elements:
                 found[spec.name] = elements
-        elif spec.name in arrays and _is_untyped(arrays[spec.name], spec.dtype):
-            found[spec.name] = arrays[spec.name].view(spec.dtype)
+        elif spec.name in arrays and spec.dtype is not None:
+            found[spec.name] = _typed(arrays[spec.name], spec.dtype)
     return found
 
 
-def _is_untyped(array: NDArray[np.generic], wanted: np.dtype[np.generic] | None) -> bool:
-    return wanted is not None and not wanted.isbuiltin == 1 and array.dtype == f"V{wanted.itemsize}"
+def _typed(array: NDArray[np.generic], wanted: np.dtype[np.generic]) -> NDArray[np.generic]:
+    is_raw = wanted.isbuiltin != 1 and array.dtype == f"V{wanted.itemsize}"
+    return array.view(wanted) if is_raw else array

@@ -210,9 +210,7 @@ class EndingSearch:
         return [self.times.least(unit) for unit in range(len(self.readers))]
 
 
-def closed_groups(
-    readers: Sequence[Mask], rest: Mask, most: int, limit: int | None = None
-) -> list[Mask]:
+def closed_groups(readers: Sequence[Mask], rest: Mask, most: int, limit: float = inf) -> list[Mask]:
     """Return the connected endings of the set ``rest`` with at most ``most`` units.
 
     An ending is a subset that contains, for each of its units, all readers of the unit within
@@ -234,7 +232,7 @@ def closed_groups(
         if not frontier:
             break
         closed |= frontier
-        if limit is not None and len(closed) > limit:
+        if len(closed) > limit:
             raise SearchLimitError
     closed.discard(0)
     return [chosen for chosen in closed if len(groups(readers, chosen)) == 1]

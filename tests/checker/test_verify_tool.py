@@ -17,6 +17,7 @@ from rammer_mlir.benchmarks.models import build
 from rammer_mlir.checker import verify
 from rammer_mlir.cli.run import main
 from rammer_mlir.errors import ScheduleError
+from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.runtime.artifact import write_members as write_sealed
 from tests.checker.files import read_members, write_members
 from tests.cli.tools import Tool
@@ -155,6 +156,7 @@ def test_programs_are_proven_that_the_loader_finds(tmp_path: Path) -> None:
       g (float[n,8] x) => (float[n,8] y) { y = Softmax(x) }""")
     path = tmp_path / "open.rammer"
     with rammer_mlir.compile(model, cache=False, num_veus=1) as made:
+        assert isinstance(made, OpenModel)
         made.prepare(n=4)
         made.save(path)
     assert verify(path).programs == 1

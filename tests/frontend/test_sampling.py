@@ -89,8 +89,8 @@ def test_positions_of_16_bits() -> None:
 def test_maxima_of_pixels(channels: int, scale: float) -> None:
     boxes, images = regions(9, 40, 2)
     rows = np.concatenate([images[:, None], boxes], 1).astype(np.float32)
-    details = {"pooled_shape": [3, 2], "spatial_scale": scale}
-    check_node("MaxRoiPool", [floats(2, channels, 20, 23), rows], **details)
+    inputs = [floats(2, channels, 20, 23), rows]
+    check_node("MaxRoiPool", inputs, pooled_shape=[3, 2], spatial_scale=scale)
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float64])
@@ -118,9 +118,7 @@ def test_loops_of_data_dependent_length_are_compiled(target: str) -> None:
     inputs = [floats(2, 5, 20, 23), boxes, images]
     model = node_model("RoiAlign", inputs, opset=16, output_height=3, output_width=2)
     feeds = {f"in{number}": array for number, array in enumerate(inputs)}
-    emulate = target != "cpu"
-    with rammer_mlir.compile(
-        model, target=target, emulate=emulate, cache=False, num_veus=2
-    ) as made:
+    options: dict[str, Any] = {} if target == "cpu" else {"emulate": True}
+    with rammer_mlir.compile(model, target=target, cache=False, num_veus=2, **options) as made:
         found = made.run(feeds)["out0"]
     np.testing.assert_allclose(found, expected_outputs(model, feeds)["out0"], atol=1e-5)

@@ -11,6 +11,7 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.cli import run as run_tool
+from rammer_mlir.cli.arrays import write_arrays
 from rammer_mlir.errors import RammerError, TargetError
 from tests.hosted.hosted_checks import assert_equal, floats, hosted, model_of
 
@@ -76,7 +77,7 @@ def test_sequences_in_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     model, given, target = (tmp_path / name for name in ("m.onnx", "in.npz", "out.npz"))
     text = "(seq(float[3]) x) => (float[N] y) { y = ConcatFromSequence<axis=0>(x) }"
     onnx.save(model_of(text), model)
-    np.savez(given, **{"x/0": np.ones(3, np.float32), "x/1": np.zeros(3, np.float32)})
+    write_arrays(given, {"x/0": np.ones(3, np.float32), "x/1": np.zeros(3, np.float32)})
     assert run_tool.main([str(model), "--inputs", str(given), "--outputs", str(target)]) == 0
     with np.load(target) as outputs:
         assert outputs["y"].tolist() == [1, 1, 1, 0, 0, 0]
