@@ -157,7 +157,7 @@ def test_programs_are_proven_that_the_loader_finds(tmp_path: Path) -> None:
     path = tmp_path / "open.rammer"
     with rammer_mlir.compile(model, cache=False, num_veus=1) as made:
         assert isinstance(made, OpenModel)
-        made.prepare(n=4)
+        made.prepare(dims={"n": 4})
         made.save(path)
     assert verify(path).programs == 1
     with zipfile.ZipFile(path) as file:
