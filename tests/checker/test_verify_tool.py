@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx.parser
@@ -17,7 +18,6 @@ from rammer_mlir.benchmarks.models import build
 from rammer_mlir.checker import verify
 from rammer_mlir.cli.run import main
 from rammer_mlir.errors import ScheduleError
-from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.runtime.artifact import write_members as write_sealed
 from tests.checker.files import read_members, write_members
 from tests.cli.tools import Tool
@@ -155,9 +155,9 @@ def test_programs_are_proven_that_the_loader_finds(tmp_path: Path) -> None:
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
       g (float[n,8] x) => (float[n,8] y) { y = Softmax(x) }""")
     path = tmp_path / "open.rammer"
-    with rammer_mlir.compile(model, cache=False, num_veus=1) as made:
-        assert isinstance(made, OpenModel)
-        made.prepare(dims={"n": 4})
+    made: Any = rammer_mlir.compile(model, cache=False, num_veus=1)
+    with made:
+        made.prepare(n=4)
         made.save(path)
     assert verify(path).programs == 1
     with zipfile.ZipFile(path) as file:
