@@ -105,7 +105,6 @@ def _generate(
             LOGGER.info("%s: no code for region '%s'", codegen.name, each.region.name)
         else:
             checked = _checked(each, codegen.name, code)
-            # The state of an engine has the arguments of a run, which other vEUs must not change.
             is_shared = not checked.holds_weights and not checked.engine
             for function in [each.function] if is_shared else _for_each_call(module, each.function):
                 _attach(replace(each, function=function), checked, of_owner(given, checked.engine))

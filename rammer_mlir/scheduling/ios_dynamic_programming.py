@@ -234,8 +234,7 @@ def closed_groups(readers: Sequence[Mask], rest: Mask, most: int, limit: float =
         closed |= frontier
         if len(closed) > limit:
             raise SearchLimitError
-    closed.discard(0)
-    return [chosen for chosen in closed if len(groups(readers, chosen)) == 1]
+    return [chosen for chosen in closed - {0} if len(groups(readers, chosen)) == 1]
 
 
 def groups(readers: Sequence[Mask], stage: Mask) -> list[Mask]:

@@ -253,9 +253,9 @@ def _weight_problems(value: _Value, constants: Mapping[str, NDArray[np.generic]]
             continue
         array = constants[name]
         if PACK in marks:
-            first = list(ir.DenseI64ArrayAttr(ir.ArrayAttr(marks[PACK])[0]))
-            if array.size != prod(first):
-                yield f"weight '{name}': expected {prod(first)} elements, found {array.size}"
+            size = prod(ir.DenseI64ArrayAttr(ir.ArrayAttr(marks[PACK])[0]))
+            if array.size != size:
+                yield f"weight '{name}': expected {size} elements, found {array.size}"
         elif shape is not None and array.shape != shape:
             yield f"weight '{name}': expected shape {shape}, found {array.shape}"
         if wanted is not None and not is_summed and not _may_hold(array.dtype, wanted):

@@ -120,9 +120,11 @@ def check_updates(graph: TaskGraph, plan: Plan, found: History) -> set[int]:
     return updated
 
 
-def _touch(
-    elements: Elements, found: History, operator: int, use: tuple[Access, bool, bool], origin: int
-) -> _Touch:
+_Use = tuple[Access, bool, bool]
+"""An access, whether it writes, and whether it updates in place."""
+
+
+def _touch(elements: Elements, found: History, operator: int, use: _Use, origin: int) -> _Touch:
     access, writes, is_update = use
     stretches = elements.of(access)
     tasks = found.tasks(operator)

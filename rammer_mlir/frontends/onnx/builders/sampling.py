@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 
-from rammer_mlir.bindings import arith, ir, math, scf
+from rammer_mlir.bindings import ir, math
 from rammer_mlir.frontends.onnx.builders.indexing import here
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.normalization import computing_type
+from rammer_mlir.frontends.onnx.builders.repetition import Step, repeated
 from rammer_mlir.frontends.onnx.builders.structured import (
     fetch,
     pointwise,
@@ -22,7 +24,7 @@ from rammer_mlir.frontends.onnx.builders.values import (
     empty,
     full,
 )
-from rammer_mlir.passes.ir.scalar import INT64, DType, Scalar, index_value, literal, lowest
+from rammer_mlir.passes.ir.scalar import INT64, DType, Scalar, literal, lowest
 
 _FAR = 2.0**30
 """Largest absolute value of a coordinate that is converted to an integer."""
@@ -275,7 +277,7 @@ def roi_align(node: Node) -> Tensor:
 
     neutral = lowest(kind) if maximum else 0.0
 
-    def sampled(axes: Sequence[_BinAxis], batch: Scalar) -> _Sampled:
+    def sampled(axes: Sequence[_BinAxis], batch: Scalar) -> Step:
         """Return a function that adds a sample to the sum, or the maximum, of a bin."""
         number, channel = batch.cast(INT64).clamp(0, x.shape[0] - 1), here(3)
 
@@ -288,9 +290,7 @@ def roi_align(node: Node) -> Tensor:
             ]
             if not maximum:
                 return total + (terms[0] + terms[1] + terms[2] + terms[3])
-            for term in terms:
-                total = total.maximum(term)
-            return total
+            return reduce(Scalar.maximum, terms, total)
 
         return add
 
@@ -305,7 +305,7 @@ def roi_align(node: Node) -> Tensor:
     def with_all_samples(batch: Scalar, *region: Scalar) -> Scalar:
         axes = axes_of(region)
         counts = [axis.count for axis in axes]
-        total = _repeated(literal(neutral, kind), counts, sampled(axes, batch))
+        total = repeated(literal(neutral, kind), counts, sampled(axes, batch))
         count = counts[0] * counts[1]
         if maximum:  # a region without samples
             return count.compare("eq", 0).select(literal(0, kind), total)
@@ -321,36 +321,6 @@ def roi_align(node: Node) -> Tensor:
     divisor = samples * samples if samples and not maximum else 1
     found = pointwise(lambda v: (v / float(divisor)).cast(x.dtype), found, dtype=x.dtype)
     return _channels_second(found)
-
-
-_Sampled = Callable[[Scalar, Sequence[Scalar]], Scalar]
-"""Emits a total with another sample, from the total so far and the sample's index on each axis."""
-
-
-def _repeated(
-    start: Scalar,
-    counts: Sequence[Scalar],
-    body: _Sampled,
-) -> Scalar:
-    """Emit nested loops that compute a value from that of the last iteration; return the last one.
-
-    Args:
-        start: the value before the first iteration.
-        counts: number of iterations of each loop, outermost first.
-        body: emits the next value, from the last value and the index of each loop.
-    """
-
-    def nest(value: ir.Value, outer: list[Scalar]) -> ir.Value:
-        if len(outer) == len(counts):
-            return body(Scalar(value, start.dtype), outer).value
-        zero, one = (arith.ConstantOp(ir.IndexType.get(), bound).result for bound in (0, 1))
-        loop = scf.ForOp(zero, counts[len(outer)].index(), one, [value])
-        with ir.InsertionPoint(loop.body):
-            inner = nest(loop.inner_iter_args[0], [*outer, index_value(loop.induction_variable)])
-            scf.YieldOp([inner])
-        return loop.results[0]
-
-    return Scalar(nest(start.value, []), start.dtype)
 
 
 def _product(left: Scalar | None, right: Scalar | None) -> Scalar:
@@ -469,7 +439,7 @@ def max_roi_pool(node: Node) -> Tensor:
             pixel = [number, channel, top + places[0], left + places[1]]
             return total.maximum(fetch(x, pixel))
 
-        found = _repeated(literal(lowest(x.dtype), x.dtype), [rows, width], add)
+        found = repeated(literal(lowest(x.dtype), x.dtype), [rows, width], add)
         is_empty = rows.compare("le", 0) | width.compare("le", 0)
         return is_empty.select(literal(0, x.dtype), found)
 
