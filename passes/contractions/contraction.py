@@ -98,7 +98,7 @@ def following_steps(op: ir.OpView, weights: DerivedWeights) -> tuple[ir.OpView, 
 def _is_step(reading: Structured, source: ir.Value, weights: DerivedWeights) -> bool:
     if not reading.is_elementwise or reading.num_outputs != 1 or reading.uses_index:
         return False
-    # What the body captures has to exist before the contraction, where the chain is emitted.
+    # The chain is emitted before the contraction: captured values must be defined there.
     if any(not is_constant(v) and not isinstance(v.owner, ir.Block) for v in reading.captures):
         return False
     maps = [[terms_of(expr) for expr in map_.results] for map_ in reading.maps]

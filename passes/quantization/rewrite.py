@@ -88,8 +88,6 @@ class RegionRewrite:
             # Match again: the results of earlier contractions have been replaced.
             contraction = next(contractions_of(self.block))
             op = contraction.op.op.operation
-            pairs = zip(contraction.factors, ranges, strict=True)
-            ranges = [self._constant_range(f) if found is None else found for f, found in pairs]
             with ir.InsertionPoint(op), op.location:
                 if self.precision.bits == 8:
                     found = self._in_8_bits(contraction, ranges)
@@ -97,6 +95,16 @@ class RegionRewrite:
                     found = self._in_16_bits(contraction, ranges)
             contraction.result.replace_all_uses_with(found)
             _erase_unused(op)
+
+    def _with_constants(
+        self, contraction: Contraction, ranges: FactorRanges, weight: int | None
+    ) -> FactorRanges:
+        """Return the ranges of the factors, also of constants other than the factor ``weight``."""
+        pairs = enumerate(zip(contraction.factors, ranges, strict=True))
+        return [
+            self._constant_range(factor) if found is None and number != weight else found
+            for number, (factor, found) in pairs
+        ]
 
     def _constant_range(self, factor: Factor) -> Range | None:
         """Return the range of a factor that is made of a constant; None for other factors."""
@@ -140,6 +148,7 @@ class RegionRewrite:
             return _Activation(value, made)
         key = factor.source, is_symmetric
         if key not in self._known:
+            found = self._constant_range(factor) if found is None else found
             assert found is not None, "a constant, or a tensor that was observed"
             affine = affine_of(found, is_symmetric=is_symmetric)
             numbers = np.float32(affine.scale), np.int8(affine.zero)
@@ -191,6 +200,7 @@ class RegionRewrite:
 
     def _in_16_bits(self, contraction: Contraction, ranges: FactorRanges) -> ir.Value:
         weights = weight_of(contraction, self.weight)
+        ranges = self._with_constants(contraction, ranges, None if weights is None else weights[0])
         kind = _half(ranges, None if weights is None else weights[1])
         factors: list[ir.Value] = []
         for number, factor in enumerate(contraction.factors):

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts, is_damage
+from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
 from rammer_mlir.compiler.caching.differences import difference
 from rammer_mlir.compiler.caching.hits import record_hit
 from rammer_mlir.compiler.caching.keys import (
@@ -86,11 +86,7 @@ class CompileCache:
         try:
             executable = open_artifact(path, read_split(path, entry.content, entry.bulk), device)
         except (RammerError, OSError) as error:
-            if is_damage(error):
-                log_cache(f"{ARTIFACT}: miss, damaged entry {key} removed: {error}")
-                self.file.remove(ARTIFACT, key)
-            else:
-                log_cache(f"{ARTIFACT}: miss, entry {key} cannot be loaded here: {error}")
+            self.file.report_unloadable(ARTIFACT, key, error)
             return None
         record_hit(executable, ARTIFACT, key, entry, begin)
         return executable

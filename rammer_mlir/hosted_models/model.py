@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -31,7 +31,6 @@ from rammer_mlir.programs.host_program import (
 )
 from rammer_mlir.runtime.compiled import RunnableModel
 from rammer_mlir.runtime.host_arrays import readable, writable
-from rammer_mlir.runtime.pinning import check_threads
 from rammer_mlir.runtime.signatures import PemKey, signer_of
 from rammer_mlir.support.paths import path_of
 
@@ -65,6 +64,11 @@ class HostedModel(ComposedModel):
         self._checked: list[tuple[str, tuple[int, ...], Any]] = []
         self._is_closed = False
         self._fresh = frozenset(name for step in computes for name in results_of(step))
+
+    @property
+    def models(self) -> Iterable[RunnableModel]:
+        """The compiled parts."""
+        return self.parts
 
     @property
     def signature(self) -> OpenSignature:
@@ -151,32 +155,6 @@ class HostedModel(ComposedModel):
         if not key or key != self._checked:
             shapes_of(self._signature, feeds)
             self._checked = key
-
-    def use_threads(self, count: int | None) -> None:
-        """Run the vEUs of every part on ``count`` threads of the part's own.
-
-        None stands for the threads that all models share. ``Executable.use_threads`` describes the
-        effect.
-
-        Raises:
-            OptionError: if the number is invalid, or the target is not a CPU.
-        """
-        if count is not None:
-            check_threads(count)
-        for part in self.parts:
-            part.use_threads(count)
-
-    def pin(self, cores: Sequence[int] | None) -> None:
-        """Pin each thread of every part to a core of ``cores``; None removes the pinning.
-
-        ``Executable.pin`` describes the effect.
-
-        Raises:
-            OptionError: if the number of cores is not the number of threads, or the target is not a
-                CPU.
-        """
-        for part in self.parts:
-            part.pin(cores)
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> NoReturn:
         """Raise ``OptionError``: a timeline shows a single program, and the model has several.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from rammer_mlir.errors import OptionError
@@ -28,6 +28,11 @@ class EntriesModel(ComposedModel):
     def entries(self) -> Mapping[str, RunnableModel]:
         """The models of the functions, by name, in the module's order."""
         return self._entries
+
+    @property
+    def models(self) -> Iterable[RunnableModel]:
+        """The models of the functions."""
+        return self._entries.values()
 
     @property
     def signature(self) -> OpenSignature:
@@ -70,10 +75,7 @@ class EntriesModel(ComposedModel):
         Raises:
             OptionError: always.
         """
-        raise OptionError(
-            f"run: expected one of the entries {', '.join(map(repr, self._entries))}, found none; "
-            "write exe.entries[NAME].run(...)"
-        )
+        raise self._without_function("run")
 
     def __call__(self, *arrays: Any) -> NoReturn:
         """Raise an error: the caller has to choose a function in ``entries``.
@@ -88,39 +90,19 @@ class EntriesModel(ComposedModel):
         named = ", ".join(f"'{name}': {model!r}" for name, model in self._entries.items())
         return f"EntriesModel({named})"
 
-    def use_threads(self, count: int | None) -> None:
-        """Run the vEUs of each function on ``count`` threads of the function's own.
-
-        None stands for the threads that all models share. ``Executable.use_threads`` describes the
-        effect.
-
-        Raises:
-            OptionError: if the number is invalid, or the target is not a CPU.
-        """
-        for model in self._entries.values():
-            model.use_threads(count)
-
-    def pin(self, cores: Sequence[int] | None) -> None:
-        """Pin each thread of each function to a core of ``cores``; None removes the pinning.
-
-        ``Executable.pin`` describes the effect.
-
-        Raises:
-            OptionError: if the number of cores is not the number of threads, or the target is not a
-                CPU.
-        """
-        for model in self._entries.values():
-            model.pin(cores)
-
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> NoReturn:
         """Raise an error: the caller has to choose a function in ``entries``.
 
         Raises:
             OptionError: always.
         """
-        raise OptionError(
-            f"record: expected one of the entries {', '.join(map(repr, self._entries))}, found "
-            "none; write exe.entries[NAME].record(...)"
+        raise self._without_function("record")
+
+    def _without_function(self, call: str) -> OptionError:
+        """Return the error that the method ``call`` was called without choosing a function."""
+        return OptionError(
+            f"{call}: expected one of the entries {', '.join(map(repr, self._entries))}, found "
+            f"none; write exe.entries[NAME].{call}(...)"
         )
 
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:

@@ -220,8 +220,9 @@ class OpenModel(ComposedModel):
                 self._pool.release(entry)
 
     @property
-    def _is_on_cpu(self) -> bool:
-        return self.target.startswith("cpu")
+    def models(self) -> Iterable[RunnableModel]:
+        """The specializations in memory."""
+        return self._pool.models()
 
     def use_threads(self, count: int | None) -> None:
         """Run the vEUs of every specialization on ``count`` threads of its own.
@@ -232,11 +233,9 @@ class OpenModel(ComposedModel):
         Raises:
             OptionError: if the number is invalid, or the target is not a CPU.
         """
-        if not self._is_on_cpu:
-            super().use_threads(count)
-        self._threads, self._cores = None if count is None else check_threads(count), None
-        for model in self._pool.models():
-            model.use_threads(count)
+        if self._is_on_cpu:  # later specializations get them too
+            self._threads, self._cores = None if count is None else check_threads(count), None
+        super().use_threads(count)
 
     def pin(self, cores: Sequence[int] | None) -> None:
         """Pin each thread of every specialization to a core of ``cores``; None removes the pinning.
@@ -248,12 +247,10 @@ class OpenModel(ComposedModel):
                 CPU.
             TargetError: if the operating system refuses.
         """
-        if not self._is_on_cpu:
-            super().pin(cores)
-        threads = self.num_veus if self._threads is None else min(self._threads, self.num_veus)
-        self._cores = None if cores is None else check_cores(cores, threads)
-        for model in self._pool.models():
-            model.pin(cores)
+        if self._is_on_cpu:
+            threads = self.num_veus if self._threads is None else min(self._threads, self.num_veus)
+            self._cores = None if cores is None else check_cores(cores, threads)
+        super().pin(cores)
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
         """Run once and return the measured times of each vEU's steps.

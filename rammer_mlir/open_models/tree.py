@@ -15,7 +15,7 @@ once.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.dimensions import OpenSignature
 from rammer_mlir.runtime.artifact import CONSTANTS, FORMAT, Pieces, entry_of, write_members
 from rammer_mlir.runtime.compiled import REPLACED, CompiledModel, RunnableModel
+from rammer_mlir.runtime.pinning import check_threads
 from rammer_mlir.runtime.shared_weights import Weights
 from rammer_mlir.runtime.signatures import Signer
 
@@ -41,6 +42,46 @@ class ComposedModel(RunnableModel):
     @abstractmethod
     def signature(self) -> OpenSignature:
         """Names, shapes and dtypes of inputs and outputs; a symbol is an open dimension."""
+
+    @property
+    @abstractmethod
+    def models(self) -> Iterable[RunnableModel]:
+        """The models in memory of which this model consists."""
+
+    def use_threads(self, count: int | None) -> None:
+        """Run the vEUs of each of the models on ``count`` threads of its own.
+
+        None stands for the threads that all models share. ``Executable.use_threads`` describes the
+        effect.
+
+        Raises:
+            OptionError: if the number is invalid, or the target is not a CPU.
+        """
+        if not self._is_on_cpu:
+            super().use_threads(count)
+        if count is not None:
+            check_threads(count)
+        for model in self.models:
+            model.use_threads(count)
+
+    def pin(self, cores: Sequence[int] | None) -> None:
+        """Pin each thread of each of the models to a core of ``cores``; None removes the pinning.
+
+        ``Executable.pin`` describes the effect.
+
+        Raises:
+            OptionError: if the number of cores is not the number of threads, or the target is not a
+                CPU.
+            TargetError: if the operating system refuses.
+        """
+        if not self._is_on_cpu:
+            super().pin(cores)
+        for model in self.models:
+            model.pin(cores)
+
+    @property
+    def _is_on_cpu(self) -> bool:
+        return self.target.startswith("cpu")
 
     @abstractmethod
     def node(self, tree: TreeWriter) -> Node:

@@ -23,28 +23,32 @@ def _dense(array: Array) -> str:
     return str(array.tolist())
 
 
-def test_a_divisor_that_is_selected() -> None:
-    """A select of the module's own does not guard the division."""
-    text = """func.func @main(%a: tensor<4xi32>, %b: tensor<4xi32>) -> tensor<4xi32> {
+def _mapped(body: str) -> str:
+    """Return a module that applies ``body`` to the elements ``%x`` and ``%y`` of two tensors."""
+    return f"""func.func @main(%a: tensor<4xi32>, %b: tensor<4xi32>) -> tensor<4xi32> {{
       %e = tensor.empty() : tensor<4xi32>
       %r = linalg.map ins(%a, %b : tensor<4xi32>, tensor<4xi32>) outs(%e : tensor<4xi32>)
-        (%x: i32, %y: i32, %o: i32) {
+        (%x: i32, %y: i32, %o: i32) {{
+{body}
+        }}
+      return %r : tensor<4xi32> }}"""
+
+
+def test_a_divisor_that_is_selected() -> None:
+    """A select of the module's own does not guard the division."""
+    text = _mapped("""
           %five = arith.constant 5 : i32
           %above = arith.cmpi sgt, %x, %five : i32
           %d = arith.select %above, %five, %y : i32
           %q = arith.divsi %x, %d : i32
-          linalg.yield %q : i32 }
-      return %r : tensor<4xi32> }"""
+          linalg.yield %q : i32""")
     a, b = np.array([1, 4, 7, -8], np.int32), np.array([0, 2, 0, -1], np.int32)
     assert _run(text, a, b).tolist() == [1, 2, 1, 8]
 
 
 def test_a_division_in_a_branch() -> None:
     """Legalization makes a select of the branch, and of the divisor."""
-    text = """func.func @main(%a: tensor<4xi32>, %b: tensor<4xi32>) -> tensor<4xi32> {
-      %e = tensor.empty() : tensor<4xi32>
-      %r = linalg.map ins(%a, %b : tensor<4xi32>, tensor<4xi32>) outs(%e : tensor<4xi32>)
-        (%x: i32, %y: i32, %o: i32) {
+    text = _mapped("""
           %zero = arith.constant 0 : i32
           %above = arith.cmpi sgt, %x, %zero : i32
           %v = scf.if %above -> (i32) {
@@ -52,8 +56,7 @@ def test_a_division_in_a_branch() -> None:
             scf.yield %q : i32
           } else {
             scf.yield %x : i32 }
-          linalg.yield %v : i32 }
-      return %r : tensor<4xi32> }"""
+          linalg.yield %v : i32""")
     a, b = np.array([7, 7, -7, 0], np.int32), np.array([0, 2, 0, 0], np.int32)
     assert _run(text, a, b).tolist() == [7, 3, -7, 0]
 

@@ -87,7 +87,7 @@ class Kept:
     seconds: float
 
 
-def is_damage(error: Exception) -> bool:
+def _is_damage(error: Exception) -> bool:
     """Whether an error at loading an entry shows that the entry is damaged.
 
     Other errors are those of the machine, such as a full disk or a missing driver; the entry may be
@@ -212,6 +212,14 @@ class CacheFile:
                 remove(database, level, key)
 
         self._with_database(write, None)
+
+    def report_unloadable(self, level: str, key: str, error: Exception) -> None:
+        """Log the error at loading an entry; remove the entry if it is damaged."""
+        if _is_damage(error):
+            log_cache(f"{level}: miss, damaged entry {key} removed: {error}")
+            self.remove(level, key)
+        else:
+            log_cache(f"{level}: miss, entry {key} cannot be loaded here: {error}")
 
     def nearest(self, level: str, parts: Parts) -> Parts | None:
         """Return the key components of the entry whose key is most similar to ``parts``.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts, is_damage
+from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
 from rammer_mlir.compiler.caching.differences import difference
 from rammer_mlir.compiler.caching.hits import record_hit
 from rammer_mlir.compiler.caching.keys import digest_of
@@ -167,11 +167,7 @@ class ProgramCache:
             artifact = replayed(read_split(path, entry.content, entry.bulk), replacement)
             executable = open_artifact(path, artifact)
         except (RammerError, OSError, zlib.error, LookupError, ValueError, TypeError) as error:
-            if is_damage(error):
-                log_cache(f"{PROGRAM}: miss, damaged entry {digest} removed: {error}")
-                self.file.remove(PROGRAM, digest)
-            else:
-                log_cache(f"{PROGRAM}: miss, entry {digest} cannot be loaded here: {error}")
+            self.file.report_unloadable(PROGRAM, digest, error)
             return None
         assert isinstance(executable, Executable)
         record_hit(executable, PROGRAM, digest, entry, begin)

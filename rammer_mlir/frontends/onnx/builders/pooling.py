@@ -240,7 +240,7 @@ def _power_norm(order: int) -> Reduction:
 def _lp_pool(node: Node) -> Tensor:
     pool = _pool(node)
     kind = _power_norm(node.attribute("p", 2))
-    wide = F64 if pool.x.dtype == F64 else F32
+    wide = computing_type(pool.x.dtype)
     total = pool.reduce(pool.padded(0), kind, wide)
     return pointwise(lambda v: kind.finish(v, 1).cast(pool.x.dtype), total, dtype=pool.x.dtype)
 

@@ -9,6 +9,8 @@ from math import prod
 
 from rammer_mlir.bindings import math
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.normalization import computing_type
+from rammer_mlir.frontends.onnx.builders.products import converted
 from rammer_mlir.frontends.onnx.builders.structured import (
     Reduced,
     indexed,
@@ -151,7 +153,7 @@ def _log_sum_exp(node: Node) -> Tensor:
         return x
     if not x.size:
         return finish(node, apply_reduction(REDUCTIONS["LogSum"], x, axes), x.rank)
-    wide = F64 if x.dtype == F64 else F32
+    wide = computing_type(x.dtype)
     top = apply_reduction(REDUCTIONS["Max"], x, axes)
     if is_float(x.dtype):
         top = top.map(_finite_or_zero)
@@ -238,14 +240,14 @@ def _lp_normalization(node: Node) -> Tensor:
     axis = node.axis("axis", -1, x.rank)
     kind = REDUCTIONS[f"L{node.attribute('p', 2)}"]
 
-    wide = F32 if x.dtype != F64 else F64  # the norm of numbers of f16 may exceed their range
+    wide = computing_type(x.dtype)  # the norm of numbers of f16 may exceed their range
 
     def divide(v: Scalar, norm: Scalar) -> Scalar:
         zero = literal(0, wide)
         return norm.compare("eq", zero).select(zero, v.cast(wide) / norm).cast(x.dtype)
 
-    numbers = x if x.dtype == wide else pointwise(lambda v: v.cast(wide), x, dtype=wide)
-    return pointwise(divide, x, apply_reduction(kind, numbers, [axis]), dtype=x.dtype)
+    norm = apply_reduction(kind, converted(x, wide), [axis])
+    return pointwise(divide, x, norm, dtype=x.dtype)
 
 
 BUILDERS: dict[str, Builder] = {
