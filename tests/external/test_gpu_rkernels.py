@@ -93,10 +93,14 @@ def test_nvidia_gpus(rows: Rows, chip: str, tmp_path: Path) -> None:
     assert isinstance(loaded, GpuExecutable) and loaded.image.modules == exe.image.modules
 
 
+def _knows_none(_chip: str) -> bool:
+    return False
+
+
 @pytest.mark.parametrize("rows", FORMS, ids=lambda rows: rows.form)
 def test_ptx_is_whole(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without ptxas, the artifact has PTX for the driver: it has one header and no ``.extern``."""
-    monkeypatch.setattr("rammer_mlir.compiler.backends.nvvm.knows_chip", lambda _: False)
+    monkeypatch.setattr("rammer_mlir.compiler.backends.nvvm.knows_chip", _knows_none)
     exe = compiled(rows, "nvvm:sm_80")
     assert isinstance(exe, GpuExecutable)
     ptx = exe.code.decode()
