@@ -51,7 +51,7 @@ def find_gpu(target: str) -> GpuTarget:
     """Return the GPU that a target names, such as ``nvvm``, ``nvvm:sm_90`` or ``nvvm:sm_90+tf32``.
 
     Raises:
-        OptionError: if the text before the colon is no family of GPUs, or the text is malformed.
+        OptionError: if the text before the colon is no family of GPUs, or ``target`` is malformed.
         TargetError: if the chip is unknown or too old, or has no tf32 but ``+tf32`` is given.
     """
     kind, colon, rest = target.partition(":")

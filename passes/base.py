@@ -94,7 +94,7 @@ class DiagnosticError(OperationError):
 class FindingsError(OperationError):
     """An error that combines all errors that a check found, at one operation or at several.
 
-    Its location is that of the first error, and its message joins the messages of all errors.
+    The location is that of the first error, and the message joins the messages of all errors.
     """
 
     def __init__(self, findings: Sequence[OperationError]) -> None:

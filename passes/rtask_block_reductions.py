@@ -57,7 +57,7 @@ def _is_large(found: ByteProduct) -> bool:
 def _block(found: ByteProduct, weights: DerivedWeights) -> None:
     """Split the reduction loop of ``found`` that indexes the data operand's innermost dimension.
 
-    Each block has four iterations. The loop over them becomes the last loop of the contraction.
+    Each block has four iterations. The loop within a block becomes the contraction's last loop.
     """
     op, operation = found.op, found.op.op.operation
     blocks = -(-op.extents[found.inner] // TERMS)

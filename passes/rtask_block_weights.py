@@ -126,9 +126,10 @@ def _find_weight(computation: Computation, constant: set[int], width: int) -> _W
 
 
 def _class_of(computation: Computation, index: int, loop: int) -> TileClass | None:
-    """Return the loops that are tiled together with loop ``loop`` of the operation ``index``.
+    """Return the loops that are tiled together with a loop of an operation of the computation.
 
-    ``index`` counts the operations of the computation. Return None if the loop cannot be tiled.
+    ``index`` is the index of the operation in the computation, ``loop`` the index of the loop in
+    the operation. Return None if the loop cannot be tiled.
     """
     classes = () if computation.space is None else computation.space.classes
     return next((c for c in classes if c.loops.get(index) == loop), None)
@@ -137,10 +138,12 @@ def _class_of(computation: Computation, index: int, loop: int) -> TileClass | No
 def _lane(op: Structured, position: int, trailing: int) -> int | None:
     """Return the index of the loop over the output channels of a contraction's weights.
 
-    ``position`` is the operand index of the weights. Their output channels are the dimension before
-    the last ``trailing`` ones. Return None unless the loop is parallel, indexes no other input, and
-    an earlier dimension of the weights is indexed by a reduction loop. Also return None unless each
-    dimension of the weights is indexed by a different, single loop.
+    ``position`` is the operand index of the weights. The last ``trailing`` dimensions of the
+    weights follow the dimension of output channels. Return None if one of these conditions fails:
+
+    - The loop is parallel and indexes no other input.
+    - A reduction loop indexes a dimension of the weights before the output channels.
+    - Each dimension of the weights is indexed by a different, single loop.
     """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if len(dims) < 2 + trailing or None in dims or len(set(dims)) != len(dims):
@@ -299,9 +302,10 @@ def _split_type(kind: ir.Type, dim: int | None, width: int) -> ir.Type:
 
 
 def _groups(rank: int, dim: int) -> list[list[int]]:
-    """Return the reassociation of a reshape of ``rank`` dimensions that splits or merges ``dim``.
+    """Return the reassociation of a reshape that splits dimension ``dim`` in two, or its inverse.
 
-    Group ``dim`` has two dimensions of the larger shape, each other group has one.
+    The smaller shape has ``rank`` dimensions. Group ``dim`` contains two dimensions of the larger
+    shape, each other group contains a single dimension.
     """
     before = [[d] for d in range(dim)]
     return [*before, [dim, dim + 1], *([d] for d in range(dim + 2, rank + 1))]

@@ -188,7 +188,7 @@ def _problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
 def _range_problems(code: RegionCode) -> Iterator[tuple[str, object]]:
     """Yield the expected and the found value for each field of ``code`` that is not valid.
 
-    Checked are the types of the fields, and the ranges of numbers.
+    A field is valid if it has the declared type and, for a number, is in the allowed range.
     """
     given: Mapping[str, object] = vars(code)
     for unit, size, least, most in (

@@ -221,9 +221,9 @@ class _Rewriter:
         return filled(generic(operands, start, op.maps, op.parallel), body)
 
     def _corrected(self, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
-        """Emit the correction of the new contraction's sums for zero points, and their scaling.
+        """Emit operations that correct the new contraction's sums for zero points, and scale them.
 
-        ``total`` are the sums of products, ``left`` and ``right`` the factors of the products.
+        ``total`` contains the sums of products, ``left`` and ``right`` the factors of the products.
         Return a value equal to the result of the original contraction.
         """
         shift, i32 = self._shift, ir.IntegerType.get_signless(32)

@@ -113,12 +113,12 @@ def _behind(op: ir.OpView) -> ir.InsertionPoint:
 
 
 def _producer(conflict: Conflict, copies: Sequence[ir.Operation]) -> ir.Operation:
-    """Return the operation that computes a conflict's operand, apart from copies of the operand.
+    """Return the operation that computes a conflict's operand, looking through copies.
 
     A conflict is an operand that needs a copy, and its user. ``copies`` are the rOperators that
-    copy. If such an rOperator computes the operand, take the operation that computes the copied
-    value instead, and so on. If this leads to an argument of the function, return the operation
-    that reads the argument: the first rOperator that copies it, or else the operand's user.
+    copy. If such an rOperator computes the operand, the search continues with the copied value. If
+    the search ends at an argument of the function, return the operation that reads the argument:
+    the first rOperator that copies the argument, or else the operand's user.
     """
     op = conflict.user.operation
     owner = op.operands[conflict.index].owner

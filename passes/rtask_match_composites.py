@@ -83,8 +83,8 @@ def _only_reading(unit: Unit) -> Reading | None:
 def _used_elsewhere(units: Sequence[Unit]) -> set[ir.Value]:
     """Return the results of units that a new composite must also return if it computes them.
 
-    These are the results that the block returns, or that units outside of all matches use: existing
-    composites and units without a reading.
+    The result contains the values that the block returns, and the values that units outside of all
+    matches use. Units outside of all matches are existing composites and units without a reading.
     """
     inside = {op for unit in units if _only_reading(unit) is not None for op in unit.operations}
     return {

@@ -33,7 +33,7 @@ class OutlineRegions(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Replace each region of the entry function by a call of a new private function."""
+        """Replace each region of the entry function by a call; equal regions share a function."""
         graph = RegionGraph.of(module)
         graph.quotient()
         regions = graph.regions()
@@ -53,7 +53,7 @@ class OutlineRegions(Pass):
 
 @dataclass(frozen=True)
 class _Call:
-    """Replaces a region by a call of a new function (``create``).
+    """Replaces a region by a call of a function with the region's operations (``create``).
 
     ``region`` is a graph of this region's units only; ``outliner`` creates the called function.
     """
@@ -100,8 +100,8 @@ class _Call:
     def _emit(self, unit: Unit, mapping: ValueMap) -> None:
         """Clone a unit at the current insertion point, or emit a call if it is a composite.
 
-        The call is that of a new function with the composite's operations. ``mapping`` maps old to
-        new values; the unit's results are added to it.
+        The called function contains the composite's operations; it is new unless an equal function
+        exists. ``mapping`` maps old to new values; the unit's results are added to the mapping.
         """
         if unit.composite is None:
             _clone(unit, mapping)

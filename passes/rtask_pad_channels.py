@@ -185,7 +185,7 @@ def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
 
 
 def _runs_of_dimensions(map_: ir.AffineMap, runs: Mapping[int, int]) -> list[int]:
-    """Return, for each dimension of an operand, the count of runs; 0 if it has no padding.
+    """Return the count of runs along each dimension of an operand, 0 without padding.
 
     A run is the channels of one operand of a concatenation, followed by padding channels.
 

@@ -62,7 +62,8 @@ def propose_offsets(roots: Sequence[ir.Value], offsets: Mapping[int, int]) -> No
     """Propose the offsets of buffers in the arena to the pass `rtask-plan-memory`.
 
     Each offset, in bytes, becomes an attribute of the buffer's ``memref.alloc``. ``roots`` lists
-    buffers; ``offsets`` maps the index in this list of each buffer to be placed to its offset.
+    buffers. ``offsets`` maps indices of buffers in ``roots`` to offsets; buffers whose index is not
+    in ``offsets`` get no proposal.
     """
     for number, offset in offsets.items():
         owner = roots[number].owner

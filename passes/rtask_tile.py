@@ -351,12 +351,12 @@ def _matrix_element(computation: Computation, elements: Sequence[str]) -> str:
 
 
 def _l1_limit(computation: Computation, whole: TileCost) -> int:
-    """Return the most bytes that an rTask may access, so that L1 keeps values until a second read.
+    """Return the maximum bytes that an rTask may access, so that values stay in L1 between reads.
 
     A softmax, for example, reads a row once for its maximum and again for the exponentials. The
-    limit is a part of L1, or a fixed share of the bytes of ``whole``, the cost of the computation
-    as a single rTask, if that is more; so there are not too many small rTasks. Return 0, for no
-    limit, if an rTask reads no value twice.
+    limit is the larger of two sizes: a part of the L1 cache, and a fixed share of the bytes that
+    the computation accesses as a single rTask (with the cost ``whole``). The second size prevents
+    too many small rTasks. Return 0, for no limit, if an rTask reads no value twice.
     """
     if not computation.reads_again:
         return 0

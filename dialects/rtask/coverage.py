@@ -1,4 +1,4 @@
-"""Decides from the corners of boxes whether they cover each element of an array exactly once."""
+"""Decides from the corners of boxes whether the boxes cover each array element exactly once."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def first_miscovered(
 ) -> tuple[tuple[int, ...], int] | None:
     """Return the first array element that is not in exactly one of the boxes.
 
-    Take the function that is 1 inside a box and 0 outside. Its differences between neighboring
-    elements, taken along every dimension in turn, are +1 or -1 at the box's corners and 0
-    elsewhere. The boxes cover the array exactly once if and only if the sum of these values over
-    all boxes equals the values of a single box that spans the array. For n boxes this costs
-    O(n log n), regardless of the array's size.
+    The indicator function of a box is 1 inside the box and 0 outside. The function's differences
+    between neighboring elements, taken along every dimension in turn, are +1 or -1 at the box's
+    corners and 0 elsewhere. The boxes cover the array exactly once if and only if the sum of these
+    differences over all boxes equals the differences of a single box that spans the array. For n
+    boxes this costs O(n log n), regardless of the array's size.
 
     Args:
         starts: (boxes, rank) int64, the first index of each box in each dimension.

@@ -1,7 +1,7 @@
 """Gives verifiers access to attributes, and reports the first broken rule as a diagnostic.
 
-MLIR runs the verifiers of this package before those that IRDL derives from an operation's
-declaration, so the former cannot assume that an attribute or region is present.
+MLIR runs the verifiers of this package before the verifiers that IRDL derives from an operation's
+declaration, so the package's verifiers cannot assume that an attribute or region is present.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ class External:
 
     The function is called as ``int32_t symbol(int64_t rtask, void *argument0, ...)`` with a pointer
     to each input and output. It returns 0 if it succeeds. Inputs and outputs are dense and
-    row-major, and begin at multiples of ``alignment`` bytes. If the ``grain`` is ``region``, one
-    vEU runs an rTask, as with the compiler's own rKernels. If it is ``device``, the rKernel has a
-    single rTask, which runs alone on the device, on threads of the foreign library.
+    row-major, and begin at multiples of ``alignment`` bytes. With the ``grain`` ``region``, one vEU
+    runs an rTask, as with the compiler's own rKernels. With the ``grain`` ``device``, the rKernel
+    has a single rTask, which runs alone on the device, on threads of the foreign library.
 
     If ``has_state``, the foreign code creates a state once, before the first run. The function is
     then called as ``int32_t (void *state, int64_t rtask, void **arguments)``.

@@ -49,9 +49,9 @@ def check_types(
 ) -> None:
     """Check that the types ``got`` equal ``expected``, apart from differences without an effect.
 
-    The offsets of memrefs, and the strides of their dimensions of size 1, may differ. ``name`` is
-    the function that has the expected types. ``what`` is the noun for these types' values, such as
-    "operand". Both appear in the error's message.
+    The offsets of memrefs, and the strides of dimensions of size 1, may differ. ``name``, the
+    function that has the expected types, and ``what``, the noun for the values of these types (such
+    as "operand"), appear in the error's message.
 
     Raises:
         Broken: at ``op``, if the count of types or a type differs.

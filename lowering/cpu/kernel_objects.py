@@ -26,7 +26,7 @@ class ObjectStore(Protocol):
     def keep(self, objects: Mapping[str, bytes], seconds: float) -> None:
         """Store object files by rKernel identity.
 
-        ``seconds`` is the processor time that LLVM took to compile all object files in ``objects``.
+        ``seconds`` is the processor time of lowering and compiling all rKernels in ``objects``.
         """
         ...
 

@@ -30,9 +30,9 @@ from rammer_mlir.passes.ir.called_functions import called_functions, inline_call
 def vector_steps(vector_bits: int, registers: int = 0, byte_products: str = "") -> list[Step]:
     """Return the lowering steps from rKernels on memrefs to loops on vectors.
 
-    A vector has ``vector_bits`` bits. Micro tiles use at most ``registers`` vector registers, or
-    all if 0. ``byte_products`` is the instruction for products of 8-bit integers, as in
-    ``Machine``.
+    A vector has ``vector_bits`` bits. Micro tiles use at most ``registers`` vector registers; 0
+    stands for the default count. ``byte_products`` is the name of the instruction for products of
+    8-bit integers, as in ``Machine``.
     """
     vectorize = partial(
         vectorize_kernels,

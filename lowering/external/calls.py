@@ -2,9 +2,11 @@
 
 Each function is a stub with the same interface as any other rKernel: its arguments are the rTask's
 id and pointers to buffers. If the foreign code returns a nonzero status, the stub stores this
-status and the rKernel's index in the global ``STATUS``, and the run continues to its end. A
-function with a state is called via a table, in which the runtime fills in the function to call and
-the state.
+status and the rKernel's index in the global ``STATUS``, and the run continues to its end.
+
+A foreign function may have a state: a pointer that its first parameter receives in each call. Such
+a function is called via a table, into which the runtime writes the function's address and the
+state.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ class ExternalKernel:
 
     Attributes:
         name: name of the rKernel.
-        external: its code module and symbol, and whether it has a state or is exclusive.
+        external: the code module and the symbol of the foreign function, and whether the function
+            has a state or is exclusive (runs alone on the device).
         num_arguments: count of the buffers that are passed to the rKernel.
         form: form of the foreign code module that defines the rKernel, such as ``c`` or ``graph``.
     """
@@ -68,7 +71,10 @@ class ExternalKernel:
 
     @property
     def is_linked(self) -> bool:
-        """Whether the external function is linked into the program; otherwise an engine runs it."""
+        """Whether the external function is linked into the program.
+
+        Otherwise an engine (a foreign library, such as ``onnxruntime``) executes the function.
+        """
         return self.form in NATIVE
 
 
@@ -99,10 +105,10 @@ def take_external_kernels(module: ir.Module, kernels: Sequence[ExternalKernel]) 
 
 
 def with_state(kernels: Sequence[ExternalKernel]) -> list[ExternalKernel]:
-    """Return the external rKernels that have a state, in the order of the table ``MODULES``.
+    """Return the external rKernels that have a state, in the order of their rows in ``MODULES``.
 
-    This table has a row for each rKernel with a state: the addresses of its functions, the function
-    to call, and the state. The runtime fills in the function to call and the state.
+    A row of this table has the addresses of the rKernel's functions, the address that the stub
+    calls, and the state. The runtime writes the address to call and the state.
     """
     return [kernel for kernel in kernels if kernel.external.has_state]
 
@@ -110,7 +116,7 @@ def with_state(kernels: Sequence[ExternalKernel]) -> list[ExternalKernel]:
 def define_external_kernels(
     module: ir.Module, kernels: Sequence[ExternalKernel], numbers: Mapping[str, int], prefix: str
 ) -> None:
-    """Append a stub for each rKernel, the status word, and the table of functions with a state.
+    """Append to a module a stub per rKernel, the status word, and the table ``MODULES``.
 
     Args:
         module: in the LLVM dialect.
@@ -156,7 +162,8 @@ def check_one_number_of_buffers(kernels: Sequence[ExternalKernel]) -> None:
     Functions with a state get their buffers as an array, whose length may differ between rKernels.
 
     Raises:
-        PassError: if calls of a function have different counts of buffers; names the function.
+        PassError: if calls of a function have different counts of buffers; the message names the
+            function.
     """
     counts: dict[str, int] = {}
     for kernel in (each for each in kernels if not each.external.has_state):

@@ -22,7 +22,8 @@ class ForeignCode:
         form: ``c``, ``llvm``, ``object``, ``ptx``, ``cuda``, ``graph`` or ``binary``.
         content: source, LLVM IR or PTX in UTF-8, a relocatable object, a graph, or other bytes.
         symbols: names of the module's functions that rKernels call.
-        engine: the engine that runs a graph or binary, else empty.
+        engine: name of the engine (a foreign library, such as ``onnxruntime``) that executes a
+            graph or binary; else empty.
         needs: packages that the module requires at run time.
         objects: relocatable objects to link with the module.
         options: pairs (name, value) that users gave for the engine.
@@ -39,7 +40,7 @@ class ForeignCode:
 
     @property
     def is_linked(self) -> bool:
-        """Whether the module is linked into native code; otherwise an engine runs it."""
+        """Whether the module is linked into native code; otherwise an engine executes it."""
         return self.form in NATIVE
 
     @property

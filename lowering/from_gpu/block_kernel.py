@@ -102,7 +102,7 @@ def _private(kind: ir.MemRefType) -> ir.Value:
 def _own_thread(
     number: ir.Value, threads: int, block_threads: int
 ) -> tuple[ir.Value | None, ir.Value]:
-    """Emit an i1 that tells whether a thread is in the launched block, and its index there.
+    """Emit an i1 that tells whether a thread is in the launched block, and the thread's index.
 
     ``number`` is the thread's index in the persistent block of ``block_threads`` threads. The first
     ``threads`` threads of the persistent block belong to the launched block; all other threads are

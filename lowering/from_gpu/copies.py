@@ -18,7 +18,7 @@ _HOLDER, _KERNEL = "rtask_copies", "copy"
 def launch_copies(module: ir.Module, host: ir.OpView) -> None:
     """Replace each ``memref.copy`` of ``host`` by the launch of a new kernel.
 
-    A thread of that kernel copies one element.
+    Each thread of the kernel copies one element.
 
     Raises:
         OperationError: if a copy has a dynamic size; the message names the copy.

@@ -1,7 +1,7 @@
-"""Computes with ranges of index values: an interval plus an affine function of block ids.
+"""Does interval arithmetic on index values: a range is an interval plus a linear form in block ids.
 
 Thread ids and loop counters become intervals; block ids stay symbolic. The elements that a block
-accesses are thus known as a function of the block's ids, as required for dependencies.
+accesses are thus known as a function of the block's ids, as dependency analysis requires.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_FACTORS: Dim3 = (0, 0, 0)
 
 @dataclass(frozen=True)
 class Range:
-    """A range of integers that may move with the block ids.
+    """A range of integers that may shift linearly with the block ids.
 
     It contains the integers from ``low`` to ``high`` inclusive, all increased by the sum of
     ``factors[d] * block_id[d]`` over the dimensions x, y and z.

@@ -33,10 +33,11 @@ _Place = tuple[Range | None, ...]
 
 @dataclass(frozen=True)
 class KernelAccesses:
-    """The boxes of memory that a block of a kernel accesses, as pairs (argument, box).
+    """The boxes (rectangular regions) of a kernel's arguments that a block of the kernel accesses.
 
-    ``reads`` has the boxes that the block reads, ``updates`` the boxes that it may write. An
-    argument is a number: its position among the kernel's memref arguments, from 0.
+    ``reads`` has the boxes that the block reads, ``updates`` the boxes that it may write. Each
+    entry is a pair (argument, box), where the argument is given by its position among the kernel's
+    memref arguments, from 0.
     """
 
     reads: tuple[tuple[int, Box], ...]
@@ -50,9 +51,10 @@ class _View:
     Attributes:
         argument: position of the argument among the memref arguments.
         offsets: range of the view's offset along each dimension of the argument, in elements along
-            this dimension; None for an unknown range. None instead of the tuple if the dimensions
-            of the view are not those of the argument.
-        strides: the view's stride along each dimension of the argument, in the same unit.
+            this dimension; an unknown range is None. If the dimensions of the view are not those
+            of the argument, ``offsets`` itself is None.
+        strides: the view's stride along each dimension of the argument, in elements along this
+            dimension.
     """
 
     argument: int
@@ -155,7 +157,7 @@ class _Views:
     ) -> tuple[list[Range | None], list[int | None]]:
         """Return a subview's offset and stride along each of the ``rank`` dimensions of its source.
 
-        Both count elements of the source along the dimension. An unknown offset or stride is None.
+        Offsets and strides are in elements of the source along the dimension; None if unknown.
         """
         dynamic = ir.ShapedType.get_dynamic_size()
         attributes = operation.attributes

@@ -1,8 +1,9 @@
 """Predicates the spare threads of blocks that have more threads than a kernel was launched with.
 
 Spare threads have to reach every block barrier, so they follow the kernel's control flow around
-barriers; only the kernel's own threads read or write memory. All threads execute operations without
-side effects, the spare ones with the ids of thread 0, so that no index is out of bounds.
+barriers. They access memory only for reads that decide this control flow; all other accesses are
+left to the kernel's own threads. All threads execute operations without side effects. Spare threads
+use the ids of thread 0, so that no index is out of bounds.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from rammer_mlir.passes.base import OperationError
 def guard(block: ir.Block, is_own: ir.Value, start: ir.Operation) -> None:
     """Move memory accesses into ``scf.if``s that only the kernel's own threads execute.
 
+    Reads on which the control flow around a block barrier depends are not moved.
+
     Args:
         block: the body of the rKernel.
         is_own: an ``i1`` value that tells whether the thread is one of the kernel's own.
         start: the first operation of ``block`` to consider.
 
     Raises:
-        OperationError: if spare threads cannot follow the control flow around a barrier.
+        OperationError: if the control flow around a barrier depends on a write, or if a result
+            that is used outside of an ``scf.if`` is neither a number nor a vector or tensor.
     """
     body = _from(block, start)
     uniform = _control_flow_operations(body)

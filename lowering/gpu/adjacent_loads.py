@@ -63,7 +63,7 @@ def is_vector_element(element: ir.Type) -> bool:
 
 
 class AdjacentLoads:
-    """Emits loads of a body's operands at points that are adjacent along a loop.
+    """Emits loads of a body's operands at iteration points that are adjacent along a loop.
 
     Each element is loaded once, so no memory may be written between the loads.
     """

@@ -98,7 +98,7 @@ class Columns:
     Attributes:
         tiles: count of tiles; a tile is the adjacent results that a thread computes.
         places: count of threads in a row; the first ``tiles`` threads of a row each compute a tile,
-            and all further threads of the row are idle.
+            and the rest of the row is idle.
         rows: count of rows of threads; the rows divide the elements of each result among them.
         unrolled: count of consecutive elements per result that a thread loads before it reduces
             them.

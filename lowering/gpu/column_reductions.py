@@ -122,7 +122,7 @@ class _Emitter:
             self._combine_in_block(place, row, results)
 
     def _tiles_in_turns(self) -> None:
-        """Emit a thread's loop over tiles, whose results no other thread helps to reduce.
+        """Emit a thread's loop over the tiles that it reduces alone, without help by other threads.
 
         A tile is a few adjacent results. The tiles are assigned to the threads cyclically. The loop
         is used if there are more tiles than threads.
@@ -202,9 +202,10 @@ class _Emitter:
         return found
 
     def _point(self, place: ir.Value) -> list[Index]:
-        """Emit the parallel loops' indices of the first result of the tile with index ``place``.
+        """Emit the index of a tile's first result along each parallel loop.
 
-        The order of the loops is that of the contraction, but with the plan's loop ``along`` last.
+        ``place`` is the index of the tile. The loops are ordered as in the contraction, except that
+        the plan's loop ``along`` comes last.
         """
         sizes: list[Index] = [self._plan.contraction.extents[loop] for loop in self._order]
         sizes[-1] = self._plan.contraction.extents[self._plan.along] // self._width
@@ -217,8 +218,9 @@ class _Emitter:
     ) -> list[ir.Value]:
         """Emit the reduction of one element into each result of the tile; return the new results.
 
-        ``number`` is the element's index among those that ``loads`` has. ``point`` has the loop
-        indices at which the tile's first result uses the element. ``results`` has the old results.
+        ``number`` is the element's index among the elements that ``loads`` loads for a result.
+        ``point`` has the loop indices at which the tile's first result uses the element.
+        ``results`` has the results before the reduction of the element.
         """
         first = point[self._plan.along]
         assert first is not None, "the point has an index of each parallel loop"
@@ -291,8 +293,8 @@ class _Emitter:
     def _add_to_output(self, places: Sequence[Sequence[Index]], sums: Sequence[ir.Value]) -> None:
         """Emit the combination of results with their initial values, the epilogues, and one store.
 
-        The results are adjacent along the loop ``along`` of the plan. ``places`` has the indices of
-        each result along the parallel loops, in the order of the indices that ``_point`` returns.
+        The results are adjacent along the loop ``along`` of the plan. ``places`` has, for each
+        result, its index along each parallel loop; the loops are in the order of ``_point``.
         ``sums`` has the results without the initial values.
         """
         points: list[list[Index]] = []

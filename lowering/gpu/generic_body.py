@@ -70,7 +70,7 @@ def emit_body(
     Args:
         generic: the operation.
         point: index of each loop.
-        carried: values of the outputs before this point, None where the body does not use them.
+        carried: for each output, the old value; None if the body does not use the old value.
         loads: emits the inputs' elements; shared by points of the same straight-line code.
     """
     mapping: ValueMap = {}

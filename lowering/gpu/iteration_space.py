@@ -37,12 +37,12 @@ class Loops:
 
     @property
     def num_points(self) -> int | None:
-        """The number of points of the parallel loops; None if it is dynamic."""
+        """The number of points of the parallel loops; None if a trip count is dynamic."""
         return _static_product(self.sizes)
 
     @property
     def num_reduced(self) -> int | None:
-        """The number of points of the reduction loops; None if it is dynamic."""
+        """The number of points of the reduction loops; None if a trip count is dynamic."""
         return _static_product([self.bounds[n] for n in self.reduced])
 
     def point(self, indices: Sequence[Index]) -> list[Index | None]:

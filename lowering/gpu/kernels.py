@@ -84,8 +84,8 @@ def map_kernels(
 ) -> MappedKernels:
     """Map the rKernels of a module to the threads of a block, in place; return their arguments.
 
-    In rKernels with the attribute ``rtask.block_threads``, which are already code of a single
-    thread, only the temporaries are placed.
+    An rKernel with the attribute ``rtask.block_threads`` is already code of a single thread: only
+    its temporaries are placed in shared memory or scratch memory.
 
     Args:
         module: the module that contains the rKernels.

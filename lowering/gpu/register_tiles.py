@@ -86,8 +86,8 @@ def tiled_sizes(loops: Loops, tile: Tile) -> list[Index]:
 def tile_offsets(loops: Loops, tile: Tile) -> list[tuple[int, ...]]:
     """Return the offsets of a tile's results from its first result, along each parallel loop.
 
-    Along a loop, the results of a tile are as many indices apart as the loop has tiles. Adjacent
-    tiles, which adjacent lanes compute, thus access adjacent elements.
+    With n tiles along a loop, consecutive results of a tile are n indices apart. Adjacent tiles,
+    which adjacent lanes compute, thus access adjacent elements.
     """
     steps = tiled_sizes(loops, tile)
     ranges = [

@@ -3,8 +3,8 @@
 An rKernel initializes its accumulators by an element-wise operation, reduces into them, and applies
 element-wise operations to the results, such as an activation. If each operation were computed
 separately, each result would be stored three times and loaded twice, with a barrier of the block
-after each operation. The threads that compute a reduction's results therefore also compute their
-initial values and epilogues in registers, and store each result once (``results.py``).
+after each operation. The threads that compute a reduction's results therefore also compute the
+results' initial values and epilogues in registers, and store each result once (``results.py``).
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ class ResultChain:
     Attributes:
         initial: for each output of the reduction, the element-wise operation that computes its
             initial value; None if the reduction loads it.
-        reduction: the reduction. In a chain of a single operation, it may be an operation of any
-            other kind, too.
+        reduction: the reduction; in a chain of a single operation, an operation of any kind.
         epilogues: element-wise operations; each reads the result of the previous operation.
     """
 
@@ -130,8 +129,8 @@ def _has_only(allocation: ir.Operation, users: Collection[ir.Operation]) -> bool
 def _neighbors(operation: ir.Operation) -> tuple[list[ir.Operation], list[ir.Operation]]:
     """Return the generics before and the generics after an operation of a block, nearest first.
 
-    Each list ends at a generic that is already marked as a part of a chain, and at an operation
-    other than a generic that accesses memory.
+    Each list ends before the first generic that is already marked as a part of a chain, or before
+    the first operation that accesses memory and is not a generic.
     """
     operations = [other.operation for other in operation.block.operations]
     place = operations.index(operation)
@@ -152,7 +151,10 @@ def _adjacent(operations: Iterator[ir.Operation] | Sequence[ir.Operation]) -> li
 
 
 def _reads_memory_itself(generic: Structured) -> bool:
-    """Return whether a body loads elements of memrefs that are not operands of the operation."""
+    """Return whether an operation's body refers to memrefs that are not the operation's operands.
+
+    The body may load elements from these memrefs.
+    """
     return any(is_buffer(value) for value in generic.captures)
 
 
@@ -218,8 +220,8 @@ def _epilogues(
 def _is_step(generic: Structured) -> bool:
     """Return whether an operation can be computed on values in registers, one element at a time.
 
-    The operation must be element-wise, have one output, load nothing itself, and transpose no
-    operand.
+    The operation must be element-wise and have one output. Its body must not load elements, and it
+    must not need a transposition of an operand.
     """
     return (
         generic.is_elementwise
@@ -232,8 +234,8 @@ def _is_step(generic: Structured) -> bool:
 def _continues(generic: Structured, result: ir.Value) -> bool:
     """Return whether an element-wise operation can take the elements of ``result`` from registers.
 
-    It can if each iteration reads its own element of ``result``, at the same indices wherever the
-    operation reads ``result``, and if no other input is a view of the buffer of ``result``.
+    Each iteration must read a single element of ``result``, which no other iteration reads. No
+    other input may be a view of the buffer of ``result``.
     """
     pairs = zip(generic.maps, generic.operands, strict=True)
     readings = [map_ for map_, value in pairs if value == result]
@@ -248,7 +250,7 @@ def _continues(generic: Structured, result: ir.Value) -> bool:
 
 
 def _has_all_loops(map_: ir.AffineMap, generic: Structured) -> bool:
-    """Return whether every loop of an operation is itself a result of the indexing map ``map_``."""
+    """Return whether each loop of an operation is by itself a result of the index map ``map_``."""
     return {plain_dim(expr) for expr in map_.results} >= set(range(len(generic.parallel)))
 
 

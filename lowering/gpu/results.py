@@ -63,8 +63,8 @@ class Results:
     def last_loop(self) -> int | None:
         """The index of the reduction's loop along which stored results are adjacent in memory.
 
-        It is the parallel loop that indexes the last dimension of ``buffer``. The result is None if
-        this dimension's index is no plain loop, or if the loop indexes another dimension, too.
+        This loop is the parallel loop that indexes the last dimension of ``buffer``; None if the
+        index of this dimension is not a plain loop, or if the loop also indexes another dimension.
         """
         _, places = self._targets[0]
         return contiguous_loop(places)
@@ -72,8 +72,8 @@ class Results:
     def width(self, most: int) -> int:
         """Return the largest number of results, at most ``most``, that one aligned store writes.
 
-        The results are adjacent along the loop ``last_loop``. The index of the first result along
-        this loop must be a multiple of ``most``, which is a power of two.
+        The results are adjacent along the loop ``last_loop``. ``most`` must be a power of two that
+        divides the index of the first result along this loop.
         """
         if not is_vector_element(self.buffer.type.element_type):
             return 1
@@ -157,7 +157,7 @@ class Results:
 
 @dataclass(frozen=True)
 class _Step:
-    """An element-wise operation at the points of a reduction.
+    """An element-wise operation that is computed at the points of a reduction's parallel loops.
 
     Attributes:
         generic: the operation.
@@ -187,7 +187,8 @@ class _Step:
     def places(self) -> list[ir.AffineExpr]:
         """The indices of the output's element, as expressions of the reduction's loops.
 
-        They are the indices at which ``generic`` writes its output in the iteration at ``indices``.
+        At these indices, ``generic`` writes its output in the iteration with the loop indices
+        ``indices``.
         """
         loops = ir.AffineMap.get(self.num_loops, 0, list(self.indices))
         return [
@@ -223,7 +224,7 @@ def element_values(
         points: for each point, the index of each loop. Several points must be adjacent along the
             loop ``along``; the first point's index along this loop must be a multiple of the count
             of points.
-        along: the index of that loop; None if no operand is contiguous along a loop.
+        along: the index of that loop; None to load each element individually.
         given: elements of operands that are in registers, by the operand's index.
     """
     wide = adjacent_operands(generic, along, len(points))

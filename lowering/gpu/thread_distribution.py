@@ -1,9 +1,9 @@
 """Distributes a ``linalg.generic`` over the threads of a block.
 
-Its parallel iterations are assigned to the threads cyclically, the innermost loop fastest, so that
-adjacent lanes touch adjacent elements. With enough iterations, a thread computes a small tile of
-results in registers, so that each loaded element is used for several results (``register_tiles``);
-with too few, several lanes share a result (``lane_reductions``).
+The parallel iterations are assigned to the threads cyclically, the innermost loop fastest, so that
+adjacent lanes access adjacent elements. With enough iterations, a thread computes a small tile of
+results in registers, so that each loaded element is used for several results (``register_tiles``).
+With fewer iterations than threads, several lanes may share a result (``lane_reductions``).
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def _run_width(results: Results, loops: Loops, threads: Threads) -> int:
 def _adjacent(run: Sequence[Index], width: int) -> list[list[Index]]:
     """Emit the indices of the ``width`` adjacent results of a run.
 
-    ``run`` has an index for each loop. Along the last loop it is the index of the run, which counts
-    runs of ``width`` results; along the other loops it is the index of the results.
+    ``run`` has an index for each loop. The index along the last loop counts runs of ``width``
+    results; the indices along all other loops count results.
     """
     if width == 1:
         return [list(run)]

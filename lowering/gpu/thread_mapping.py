@@ -1,10 +1,11 @@
 """Maps an rKernel's tile to the threads of a block.
 
-All threads of a block execute an rKernel together. Each ``linalg.generic`` is distributed over the
-threads, or computed as a contraction with staged operands. The threads also compute the initial
-values and the epilogues of its results in registers (``result_chains.py``). A block barrier follows
-every operation that writes memory. The surrounding control flow and scalars are uniform: every
-thread computes them, and a single thread executes stores outside of ``linalg``.
+All threads of a block execute an rKernel together. A ``linalg.generic`` is computed by its plan (as
+a contraction with staged operands, for example), or else its iterations are distributed over the
+threads. The threads also compute the initial values and the epilogues of the results in registers
+(``result_chains.py``). A block barrier follows every operation that writes memory. The surrounding
+control flow and scalars are uniform: every thread computes them, and a single thread executes
+stores outside of ``linalg``.
 """
 
 from __future__ import annotations

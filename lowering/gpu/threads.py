@@ -1,4 +1,4 @@
-"""Describes a block's threads to the code of one thread: the thread's index, and the count."""
+"""Describes a block's threads to the code of one thread: its index, and the thread count."""
 
 from __future__ import annotations
 

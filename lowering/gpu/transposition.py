@@ -1,7 +1,8 @@
 """Emits element-wise operations with transposed operands, via squares in shared memory.
 
-The block processes ``SIDE`` by ``SIDE`` points of the iteration space at a time. They read a square
-of ``SIDE`` by ``SIDE`` elements of each transposed operand, and write such a square of the result.
+The block processes a square of ``SIDE`` by ``SIDE`` points of the iteration space at a time. For
+these points, the block reads a square of ``SIDE`` by ``SIDE`` elements of each transposed operand,
+and writes a square of the result.
 """
 
 from __future__ import annotations

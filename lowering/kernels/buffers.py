@@ -85,8 +85,8 @@ def allocate_on_stack(kernel: ir.Operation) -> None:
     The size is the upper bound of the allocation's size.
 
     Raises:
-        UnsupportedError: if a temporary has no static bound, or if all temporaries of the rKernel
-            are larger than ``STACK_LIMIT``.
+        UnsupportedError: if a temporary has no static bound, or if the temporaries of the rKernel
+            are together larger than ``STACK_LIMIT`` bytes.
     """
     total = 0
     block = kernel.regions[0].blocks[0]
@@ -188,11 +188,10 @@ def store_booleans_as_bytes(kernel: ir.Operation) -> None:
 
 
 def store_boolean_constants_as_bytes(module: ir.Module, kernels: Iterable[ir.Operation]) -> None:
-    """Change the element type of boolean constants that rKernels read from i1 to i8 (a byte each).
+    """Change the element type of the boolean constants that rKernels read, from i1 to i8.
 
-    A constant is a ``memref.global`` of the module.
-
-    ``kernels`` are the rKernels of the module; constants that none of them reads stay i1.
+    A constant is a ``memref.global`` of the module. ``kernels`` are the rKernels of the module;
+    constants that no rKernel reads stay i1.
     """
     read = {
         ir.FlatSymbolRefAttr(operation.attributes["name"]).value

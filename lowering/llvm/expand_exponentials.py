@@ -122,9 +122,9 @@ def _scale(x: Float, biased: Bits) -> Float:
 
 
 def _reduce_by_ln2(x: Float, bias: int) -> tuple[Float, Bits]:
-    """Emit r and n with x = r + n * ln(2), an integer n and |r| <= ln(2) / 2.
+    """Emit r and an integer n with x = r + n * ln(2) and |r| <= ln(2) / 2.
 
-    The second result has ``n + bias`` in its lowest 9 bits.
+    The first result is r; the second result has ``n + bias`` in its lowest 9 bits.
     """
     n, biased = _round(x * _LOG2_E, bias)
     return x - n * _LN2_HIGH - n * _LN2_LOW, biased

@@ -72,7 +72,7 @@ class Machine:
     def has_feature(self, name: str) -> bool:
         """Return whether code for this machine may use the LLVM feature ``name``.
 
-        The text ``features`` then contains ``+name``.
+        The feature is permitted if the text ``features`` contains ``+name``.
         """
         return f"+{name}" in self.features.split(",")
 

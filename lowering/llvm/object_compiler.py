@@ -103,7 +103,7 @@ class ObjectCompiler:
         self._stop()
 
     def _work(self) -> None:
-        """Compile the next job, if there is one; a background thread runs this method once per job.
+        """Compile the next job, if a job waits; a background thread runs this method once per job.
 
         The job is compiled in a worker process or, without worker processes, in the calling thread.
         """

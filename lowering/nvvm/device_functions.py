@@ -152,7 +152,7 @@ class PtxModule:
 
 
 def with_device_functions(own: str, modules: Sequence[PtxModule], chip: str) -> str:
-    """Return the PTX of a program with external modules' definitions instead of its declarations.
+    """Return a program's PTX, with declarations replaced by the code of external modules.
 
     Args:
         own: PTX of the program, without comments in its header.

@@ -126,7 +126,7 @@ def _matrices(operation: ir.Operation, pointers: Pointers) -> None:
 def _struct(kind: ir.Type, count: int) -> ir.Type:
     """Return the type of ``count`` registers of type ``kind``.
 
-    It is ``kind`` for one register, else a struct with a field for each register.
+    The type is ``kind`` for one register, else a struct with a field for each register.
     """
     if count == 1:
         return kind

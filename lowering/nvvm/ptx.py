@@ -30,7 +30,8 @@ _KERNEL = re.compile(r"^define [^\n]*ptx_kernel[^\n(]*@[^\n(]*\(([^\n]*)\)", re.
 def nvidia_machine(chip: str, parameter_bytes: int = 0) -> Machine:
     """Return the description of an NVIDIA chip, such as ``sm_90``, for LLVM's code generator.
 
-    ``parameter_bytes`` is the size of the kernel's parameters, which may need a newer PTX.
+    ``parameter_bytes`` is the size of the kernel's parameters; large parameters require a newer
+    version of PTX.
     """
     ptx = CHIPS[chip].ptx
     if parameter_bytes > _PARAMETER_BYTES:

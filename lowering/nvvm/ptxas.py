@@ -41,7 +41,7 @@ def find_ptxas() -> str | None:
 
 
 def knows_chip(chip: str) -> bool:
-    """Whether ptxas is installed and assembles for ``chip``; new versions drop old chips."""
+    """Return whether ptxas is installed and assembles for ``chip``; new versions drop old chips."""
     ptxas = find_ptxas()
     return ptxas is not None and chip in _chips(ptxas, Path(ptxas).stat().st_mtime_ns)
 

@@ -1,4 +1,4 @@
-"""Copies an rKernel to a separate module, as text with a key for the cache of measured times."""
+"""Copies an rKernel to a separate module as text, and computes the key of its measured times."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class KernelSource:
         weights: indices of the rKernel's buffers that are weights; only for an external function
             with a state, because the state may depend on the weights.
         num_veus: number of threads that the rKernel may use; more than 1 only for an exclusive
-            rKernel.
+            rKernel, whose only rTask runs alone on the device.
     """
 
     text: str

@@ -206,7 +206,8 @@ class Loop:
             evicted: bytes of other data that are read before each call, to evict the rKernel's data
                 from the caches; 0 leaves the caches as they are.
             most: largest number of calls.
-            deadline: processor time of this thread, in seconds, after which no third call is made.
+            deadline: processor time of this thread, in seconds, after which no more calls are made,
+                except the first two.
         """
         other = np.zeros(evicted // 8)
         other += 1.0  # written once, or else all pages would map to the same zero page

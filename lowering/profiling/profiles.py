@@ -44,8 +44,8 @@ class ProfileWarning(UserWarning):
 def default_path() -> Path:
     """Return the path of the file in which measured times are cached by default.
 
-    The path is that in the environment variable ``RAMMER_PROFILES``, or else that of a file in the
-    user's cache folder.
+    The environment variable ``RAMMER_PROFILES`` has the path; if the variable is not set, the file
+    is in the user's cache folder.
     """
     named = os.environ.get(ENVIRONMENT)
     if named:

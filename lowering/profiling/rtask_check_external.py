@@ -109,7 +109,8 @@ def warn_unchecked(names: Sequence[str], expected: str) -> None:
 def _known_operands(module: ir.Module, op: ir.OpView) -> dict[int, NDArray[np.generic]]:
     """Return the operands of an rOperator that are constants in the IR, by operand index.
 
-    Code generators read these constants, and may generate code that is correct for no other values.
+    Code generators may read these constants, and generate code that is correct only for their
+    values.
     """
     weights = weights_of(module)
     found: dict[int, NDArray[np.generic]] = {}

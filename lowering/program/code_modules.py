@@ -1,4 +1,4 @@
-"""Adds to a foreign code module its calling rKernels, and its number of operations in a run."""
+"""Completes the record of a foreign code module: its callers, and its operations in a run."""
 
 from __future__ import annotations
 

@@ -123,7 +123,8 @@ class SlotResolver:
 
         Args:
             scheduled: a module at the `program` stage whose memory is planned.
-            constant_offsets: byte offset in the constants of each weight, by its argument index.
+            constant_offsets: byte offset of each weight in the array of all constants, by the
+                argument index of the weight.
         """
         main = entry_function(scheduled.builder.module)
         self._constant_offsets = constant_offsets

@@ -20,9 +20,8 @@ class AmdChip:
         compute_units: number of compute units of the most common board with this chip.
         wave_size: number of lanes of a wave.
         waves: largest number of resident waves of a compute unit.
-        registers: number of vector registers of a compute unit for one lane: its total of 32-bit
-            registers divided by ``wave_size`` (LLVM's AMDGPU user guide; AMD's instruction set
-            documents).
+        registers: number of vector registers of a compute unit, each of ``wave_size`` lanes of 32
+            bits (LLVM's AMDGPU user guide; AMD's instruction set documents).
         multiplies_matrices: whether the chip has MFMA instructions (matrix fused multiply-add).
     """
 

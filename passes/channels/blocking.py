@@ -68,9 +68,9 @@ class SplitLoops:
         return list(ir.AffineMap.get(len(self.kinds), 0, exprs).results)
 
     def point(self, loop: int) -> ir.AffineExpr:
-        """Return the loop over the points of a block as an affine expression.
+        """Return the loop over the points (iterations) of a block as an affine expression.
 
-        ``loop`` is the old index of the loop that was split into blocks; points are its iterations.
+        ``loop`` is the index, before the split, of the loop that was split into blocks.
         """
         return ir.AffineExpr.get_dim(self.points[loop])
 
@@ -90,8 +90,8 @@ class ChannelBlocker:
     def rewrite(self, op: ir.OpView) -> None:
         """Emit the blocked version of an operation, if the operation was chosen to be blocked.
 
-        The new operation stands before the old operation; it reads and computes values that are
-        stored in blocks of channels. A ``linalg.pack`` or ``linalg.unpack`` that was not chosen
+        The new operation is inserted before the old operation, and reads and computes values that
+        are stored in blocks of channels. A ``linalg.pack`` or ``linalg.unpack`` that was not chosen
         becomes a copy.
         """
         part = self._layouts.parts.get(op.operation)
@@ -190,8 +190,8 @@ class ChannelBlocker:
         The old initial tensor ``value`` is empty or a fill; an empty tensor or a fill of the new
         shape is emitted. ``map_`` is the old indexing map, ``loops`` describes the new loops. Each
         dimension along a split loop becomes two dimensions, of blocks and of points. ``result`` is
-        the blocked layout of the operation's result, in which points are innermost; if it is None,
-        the dimension of points follows the dimension of blocks.
+        the blocked layout of the operation's result, in which points are the innermost dimension.
+        If ``result`` is None, the dimension of points directly follows the dimension of blocks.
         """
         shape, exprs = _expanded(map_, shape_of(value), loops)
         if result is not None:
@@ -216,7 +216,8 @@ class ChannelBlocker:
 
         The weight is transposed at compile time. Its dimensions get the order of the loops that
         index them: parallel loops, then reductions, then the points of blocks of output channels.
-        Output channels that are innermost in ``map_``, the old indexing map, stay innermost.
+        Output channels that are innermost in ``map_``, the old indexing map, stay innermost. If
+        ``map_`` has expressions that are not single loops, the weight is only reshaped.
         """
         shape, exprs = _expanded(map_, shape_of(value), loops)
         points = set(loops.points.values())

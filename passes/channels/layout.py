@@ -48,7 +48,8 @@ def choose_layouts(
 ) -> Changes[Blocked]:
     """Return the values to store in blocks of channels, and the operations to rewrite for them.
 
-    A value is blocked only if a contraction or reduction then takes less time.
+    A value is blocked only if this moves no elements in memory, or if a contraction or reduction
+    becomes faster or a ``linalg.pack`` is eliminated.
 
     Args:
         operations: the operations of an MLIR block in order.
@@ -104,8 +105,8 @@ class _Blocking:
         """Return the rewrite that eliminates a ``linalg.pack`` or ``linalg.unpack``; else None.
 
         A pack is eliminated if its operand is a blocked value: the operand's blocked form replaces
-        the pack's result. An unpack is eliminated unless its result is in ``refused``: the unpack's
-        operand becomes the blocked form of its result.
+        the pack's result. An unpack is eliminated unless its result is in ``refused``: the operand
+        of the unpack becomes the blocked form of the result.
         """
         dim = packed_dim(op)
         if dim is None:
@@ -167,7 +168,7 @@ def _splittable(op: Structured, loops: frozenset[int], weights: Container[ir.Val
 
     - The trip count of each split loop has to be a multiple of 16.
     - No affine expression may combine a split loop with another loop.
-    - At most one of the split loops may index an operand that is not a weight.
+    - Each operand that is not a weight may be indexed by at most one of the split loops.
     """
     if not all(_divides(op.extents[loop]) for loop in loops):
         return False
@@ -184,8 +185,8 @@ def _splittable(op: Structured, loops: frozenset[int], weights: Container[ir.Val
 def _can_start(init: ir.Value, values: Mapping[ir.Value, Blocked], result: Blocked | None) -> bool:
     """Whether a ``linalg.generic``'s initial tensor is available in the layout of the result.
 
-    The initial tensor ``init`` has to be an empty tensor, a fill, or a value in the same blocked
-    layout. ``result`` is the blocked layout of the result, None for the plain layout.
+    The initial tensor ``init`` has to be an empty tensor, a fill, or a value in the blocked layout
+    of the result. ``result`` is this blocked layout, or None if the result has the plain layout.
     """
     return is_fresh(init) or (result is not None and values.get(init) == result)
 

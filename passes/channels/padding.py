@@ -169,9 +169,9 @@ class _Padding:
     ) -> Padded | None:
         """Return the padding with zeros that a plain operand of a concatenation can get.
 
-        ``value`` is the plain operand. It becomes a run of the same length as the runs of the
-        padded operands. Return None if the count of its channels is not that length, or if a copy
-        cannot pad it.
+        ``value`` is the plain operand; its channels become a run. Return None if the count of its
+        channels differs from the length of the padded operands' runs, if these runs differ in
+        length, or if ``value`` cannot be padded by a copy.
         """
         lengths = {(c.dim, c.own) for o in op.operation.operands if (c := values.get(o))}
         if len(lengths) != 1 or not is_convertible(value, self.weights):
@@ -183,8 +183,8 @@ class _Padding:
         """Return the image of an 8-bit convolution that should be padded, and its padding.
 
         The padded image can be stored in blocks of channels, which makes the convolution faster.
-        Return None if ``op`` is no such convolution or is depthwise, if its channels are already a
-        multiple of the block size, 16, or if padding more than doubles them.
+        Return None if ``op`` is not an 8-bit convolution or is depthwise, if the image's channels
+        are already a multiple of the block size, 16, or if padding more than doubles the channels.
         """
         image = find_image(op, self.weights) if multiplies_bytes(op) else None
         if image is None or image.is_depthwise or not _worth_padding(op, image.channels):
@@ -281,7 +281,7 @@ def _slice(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
 
 
 def _concat(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
-    """Return the padding of a concatenation's result, made of the operands' padding, or None.
+    """Return the padding of a concatenation's result; None if the result cannot be padded.
 
     All operands need the same padded dimension and the same count of channels in a run, because a
     ``Padded`` has a single count; otherwise return None. There are two cases:

@@ -27,8 +27,8 @@ class ByteProduct:
         data, weight: the operand indices of the data and of the weight: 0 and 1, or 1 and 0.
         inner: the index of the reduction loop that indexes the last dimension of the data and a
             dimension of the weight.
-        lane: the index of the loop over the columns or channels of the result. Among the loops that
-            index the weight but not the data, it indexes the weight's last dimension.
+        lane: the index of the loop over the columns or channels of the result: the last loop in
+            ``loops`` that does not index the data.
         loops: for each dimension of the weight, the index of the loop that indexes it.
     """
 

@@ -20,7 +20,7 @@ class RightSide:
         op: the product, with one reduction loop.
         number: the operand index of the right factor, 0 or 1.
         loops: for each dimension of the right factor, the index of the loop that indexes it.
-        column: the index of the loop over the columns of the result, its last dimension.
+        column: the index of the loop over the last dimension of the result, the columns.
         inner: the index of the reduction loop.
     """
 

@@ -1,10 +1,11 @@
-"""Reads the design problem of an rOperator from its function: loops, values, memory traffic.
+"""Reads the loops, values and memory traffic of an rOperator's function for the design search.
 
-Every ``linalg.generic`` except fills becomes an assignment, which reads its operands and the
-tensors of the ``tensor.extract`` operations in its body. A dimension of a read tensor is known to
-be indexed by a loop if the index is a loop dimension of the indexing map, or a ``linalg.index`` in
-the body. For a value that is read through another operation, such as a reshape, no such loop is
-known.
+The design search finds the cheapest mapping of the loops to vEUs and vector lanes. Every
+``linalg.generic`` becomes an assignment, except fills and similar operations whose results are not
+returned. An assignment reads its operands and the tensors that its body captures. A dimension of a
+read tensor is known to be indexed by a loop if the index is a loop dimension of the indexing map,
+or a ``linalg.index`` that a ``tensor.extract`` in the body uses. For a value that is read through
+another operation, such as a reshape, no such loop is known.
 """
 
 from __future__ import annotations
@@ -84,9 +85,9 @@ def _is_shared(problem: Problem, value: int) -> bool:
 
 @dataclass(frozen=True)
 class _Source:
-    """A result of an assignment that is an operand, or from which the operand is made.
+    """A result of an assignment that is read, directly or through other operations.
 
-    For example, a reshape makes an operand from a result.
+    For example, an operand may be a reshape of a result.
 
     Attributes:
         value: the index of the result among the results of all assignments of the function.
@@ -128,9 +129,10 @@ class _Reader:
         return first
 
     def problem(self) -> Problem:
-        """Return the design problem of the function, in which every value is stored.
+        """Return the design problem of the function, in which each value is computed once and kept.
 
-        The caller may allow other decisions: to keep a value, or to recompute it in each reader.
+        The caller may allow other decisions: to recompute a value in each reader, or to write the
+        value to memory and end the fused group there.
         """
         numbers = range(len(self.operations))
         return Problem(
@@ -204,10 +206,10 @@ class _Reader:
                 yield Read(source.value, number, (None,) * len(shape_of(result)))
 
     def _sources(self, value: ir.Value) -> Iterator[_Source]:
-        """Yield the results of assignments that are ``value``, or from which ``value`` is made.
+        """Yield the results of assignments that are ``value``, or from which ``value`` is computed.
 
-        Unless ``value`` is such a result itself, these are the sources of all values that the
-        operation that computes it, such as a reshape, reads. An argument of the function has none.
+        If another operation, such as a reshape, computes ``value``, yield the sources of all values
+        that this operation reads. An argument of the function has no sources.
         """
         if value in self._values:
             yield _Source(self._values[value], is_direct=True)
@@ -243,11 +245,11 @@ class _Reader:
         return not known
 
     def _points(self, number: int) -> tuple[Span, ...]:
-        """Return, for each loop of assignment ``number``, the span of a gather in the assignment.
+        """Return the spans of a gather in assignment ``number``, one span for each loop.
 
-        A span gives the count of elements that a tile touches along one dimension. A gather
-        (``tensor.extract``) reads one element in every iteration, so its spans are the tile's
-        iterations of each loop, and their product is the count of elements that it reads.
+        The product of the spans is the count of elements that a tile reads. A gather
+        (``tensor.extract``) reads one element in every iteration of the tile, so that each span is
+        the count of the tile's iterations of one loop.
         """
         loops = range(self._first_loops[number], self._first_loops[number + 1])
         return tuple(Span(((loop, 1),)) for loop in loops)

@@ -68,7 +68,7 @@ class CheapestGroups:
         self.costs = UnitCosts(self._graph, self._units, device, launches=launches)
 
     def groups(self) -> list[Group]:
-        """Return the groups with the least predicted time, in a topological order."""
+        """Return the groups with the least predicted time, ordered by their last operations."""
         graph = self._graph
         partition = Partition(graph.sources, graph.readers, self.costs.seconds)
         partition.put(map(Unit, graph.alone))

@@ -26,9 +26,10 @@ _DEFAULT = Parallelism()
 def group_operations(
     block: ir.Block, boundary: Boundary = _DEFAULT, units: Units | None = None
 ) -> list[Group]:
-    """Return the block's computed operations, grouped into rOperators, in a topological order.
+    """Return the block's computed operations, grouped into rOperators.
 
-    Views and operations that are cloned for each user, such as constants, are left out.
+    The groups are in the order of their last operations in the block. Views and operations that are
+    cloned for each user, such as constants, are left out.
 
     Args:
         block: the block of the entry function.

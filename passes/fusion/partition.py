@@ -56,7 +56,7 @@ class Partition:
     def units(self, numbers: Iterable[int]) -> list[Unit]:
         """Return the units that contain the operations ``numbers``, each unit once.
 
-        The units are in the order of the first of these operations that they contain.
+        The units are ordered by the smallest of ``numbers`` that each unit contains.
         """
         return list(dict.fromkeys(map(self.unit_of, sorted(numbers))))
 

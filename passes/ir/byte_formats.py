@@ -25,8 +25,8 @@ class FloatFormat:
         bias: exponent bias.
         largest: bit pattern of the largest finite number, as an integer.
         infinity: bit pattern of positive infinity; None if the format has none.
-        nan: bit pattern of a NaN, also used for unrepresentable values; None if the format has
-            none.
+        nan: bit pattern of a NaN, to which too large numbers are converted if the format has no
+            infinity; None if the format has no NaN.
         is_unsigned_zero: whether the format has no -0; the bit pattern of -0 then stands for NaN.
     """
 

@@ -29,7 +29,7 @@ class ConstantPad:
 
     @property
     def is_zero(self) -> bool:
-        """Whether the padding value is zero."""
+        """Whether the padding value is the floating-point zero; False for integers."""
         return constant_value(self.border) == 0.0
 
 

@@ -101,8 +101,8 @@ def _narrow_integer(x: Scalar, dtype: DType) -> Scalar:
 def _encoded(x: Scalar, form: FloatFormat, saturate: bool) -> Scalar:
     """Emit the bits of the f32 ``x`` in the float format ``form``, rounded to nearest even.
 
-    Numbers that are too large become the largest number if ``saturate``, else the infinity or NaN
-    of the format.
+    Numbers that are too large become the largest number if ``saturate``, or if the format has
+    neither infinity nor NaN. Otherwise, they become infinity, or NaN if there is no infinity.
     """
     bits = x.bitcast(UINT32)
     size = bits & 0x7FFFFFFF

@@ -43,9 +43,10 @@ def array_of(attribute: ir.DenseElementsAttr) -> Array:
 
 
 def _bits(attribute: ir.DenseElementsAttr) -> ir.Attribute:
-    """Return an attribute with the bits of bfloat16 elements as i16.
+    """Return a dense attribute of i16 elements with the bits of the bfloat16 ``attribute``.
 
-    The bindings cannot read bfloat16 elements; constant folding of a bitcast converts them.
+    The bindings cannot read bfloat16 elements. MLIR computes the i16 elements, by constant folding
+    of a bitcast.
     """
     kind: Any = attribute.type  # type: ignore[attr-defined]
     with attribute.context, ir.Location.unknown():  # type: ignore[attr-defined]

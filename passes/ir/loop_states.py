@@ -1,4 +1,4 @@
-"""Finds the initial values of the states of loops, which iterations carry from one to the next."""
+"""Finds the initial values of loop-carried values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ The first operands of ``scf.for`` are the bounds and the step.
 
 
 def initial_operand(value: ir.Value) -> tuple[ir.Operation, int] | None:
-    """Return the loop that computes ``value``, and the index of the operand with its initial value.
+    """Return the loop whose result is ``value``, and the index of the corresponding initial value.
 
-    Return None if ``value`` is not the result of an ``scf.for``, or of an ``scf.while`` whose
-    results are its states.
+    The index counts the operands of the loop. The results of an ``scf.while`` have to be its
+    loop-carried values. Return None if ``value`` is no result of an ``scf.for`` or ``scf.while``.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name not in _FIRST:

@@ -258,7 +258,7 @@ class Scalar:
         )
 
     def maximum_of_numbers(self, other: Scalar | float) -> Scalar:
-        """Emit and return the larger value; any value if an operand is NaN."""
+        """Emit and return the larger value; the result is unspecified if an operand is NaN."""
         larger = self.maximum(other)
         owner = larger.value.owner
         assert isinstance(owner, ir.Operation | ir.OpView)

@@ -81,7 +81,10 @@ def _source(value: ir.Value, read: ir.AffineMap) -> tuple[ir.Value, ir.AffineMap
 
 
 def _elementwise_producer(value: ir.Value) -> Structured | None:
-    """Return the elementwise operation that computes ``value``, element by element; else None."""
+    """Return the elementwise ``linalg.generic`` that computes ``value``; None if there is none.
+
+    The output map has to be the identity.
+    """
     if isinstance(value.owner, ir.Block) or value.owner.name != "linalg.generic":
         return None
     nest = Structured(value.owner.operation.opview)
@@ -91,7 +94,7 @@ def _elementwise_producer(value: ir.Value) -> Structured | None:
 
 
 def _copies_input(nest: Structured) -> bool:
-    """Whether an elementwise operation has one input, and returns its elements."""
+    """Whether an elementwise operation only copies elements of its only input."""
     return len(nest.inputs) == 1 and nest.yielded == nest.arguments[:1]
 
 

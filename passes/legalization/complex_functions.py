@@ -1,8 +1,9 @@
 """Expands square roots and logarithms of complex numbers without overflow of intermediates.
 
-The formulas divide by the larger part, so that no square overflows or underflows. Upstream's
-lowering computes the square root from the angle: the root of a negative number then has a real part
-that is not 0. Infinities and zeros give the results of C's ``csqrt`` and ``clog`` (C11, annex G).
+Where a square could overflow or underflow, the formulas first divide the real and the imaginary
+part by the larger absolute value of the two. MLIR's lowering computes the square root from the
+angle: the root of a negative number then has a real part that is not 0. Infinities and zeros give
+the results of C's ``csqrt`` and ``clog`` (C11, annex G).
 """
 
 from __future__ import annotations

@@ -17,9 +17,10 @@ from rammer_mlir.passes.ir.traversal import nested_operations, operations_named
 def order_loops(module: ir.Module) -> None:
     """Move the parallel loops of reductions to the front, in the order of the result's dimensions.
 
-    The reduction loops follow, in the order in which the operands' indices use them: image
-    channels, then the rows and the columns of the window. Operations whose result has an index
-    other than a loop remain unchanged.
+    The reduction loops follow, in the order in which the operands' indices use them: for a
+    convolution, image channels, then the rows and the columns of the window. Operations with
+    several results, or with a result that is indexed by other expressions than loops, remain
+    unchanged.
     """
     for op in operations_named(module.operation, "linalg.generic"):
         nest = Structured(op.opview)
@@ -29,7 +30,7 @@ def order_loops(module: ir.Module) -> None:
 
 
 def _order(nest: Structured) -> list[int] | None:
-    """Return the loops of an operation in their new order; None if they keep their order."""
+    """Return the loops of an operation in their new order; None if it must remain unchanged."""
     if not nest.reduction_loops or nest.num_outputs != 1:
         return None
     *reads, written = nest.maps

@@ -87,7 +87,7 @@ class _Lifting:
     def _compute(self, op: ir.OpView) -> None:
         """Replace an operation on scalars by a 0-D ``linalg.generic``.
 
-        An operation whose operands are all constants remains unchanged; its users clone it.
+        An operation that is computed from constants alone remains unchanged; its users clone it.
         """
         operation = op.operation
         if not operation.operands or not all(map(_is_scalar, operation.results)):

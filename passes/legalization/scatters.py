@@ -102,9 +102,10 @@ def torch_scatter(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Val
 
 
 def _signed_indices(given: ir.Value, signless: ir.Value) -> ir.Value:
-    """Emit unsigned indices as signed numbers of 64 bits; return other indices unchanged.
+    """Emit the zero extension of unsigned indices to 64 bits, and return it.
 
-    ``signless`` is the view of ``given`` without signedness.
+    ``signless`` is ``given``, cast to signless integers; it is returned for signed and signless
+    indices, and for indices of 64 bits.
     """
     kind = ir.RankedTensorType(given.type)
     element = kind.element_type

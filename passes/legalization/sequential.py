@@ -68,15 +68,15 @@ def keep_states_in_place(root: ir.Operation) -> None:
 
 
 def _keep(block: ir.Block, states: Sequence[ir.Value], *, skipped: int) -> None:
-    """Copy the values that a block yields into the buffers of the states.
+    """Copy the values that a block yields into the buffers of the loop-carried values.
 
-    If a value is stored in the buffer of another state, it is copied twice: first to a new buffer,
-    because the other state may be changed earlier.
+    If a yielded value is stored in the buffer of another loop-carried value, it is copied twice:
+    first to a new buffer, because that buffer may be overwritten earlier.
 
     Args:
         block: the block of a loop.
-        states: the values that the loop carries, arguments of the block.
-        skipped: number of operands of the block's terminator before the first state.
+        states: the loop-carried values, arguments of the block.
+        skipped: number of operands of the block's terminator before the first loop-carried value.
     """
     last = list(block.operations)[-1].operation
     others = {state for state in states if isinstance(state.type, ir.RankedTensorType)}
@@ -100,8 +100,9 @@ def _copy(value: ir.Value, place: ir.Value) -> ir.Value:
 def _buffer_of(value: ir.Value) -> ir.Value:
     """Return the value that owns the buffer in which ``value`` is stored.
 
-    Insertions and loops store their results in the buffer of an operand: the result is the first
-    value of such a chain, or ``value`` itself if no insertion or loop computes it.
+    Insertions and loops store their results in the buffer of an operand. The function follows a
+    chain of insertions and loops from ``value`` to the operand at its start. If no insertion or
+    loop computes ``value``, return ``value`` itself.
     """
     while True:
         owner = value.owner
@@ -115,10 +116,11 @@ def _buffer_of(value: ir.Value) -> ir.Value:
 
 
 def _is_state_of(value: ir.Value, state: ir.Value) -> bool:
-    """Whether ``value`` is ``state`` itself, or the result of loops that began with ``state``.
+    """Whether ``value`` is ``state``, or the result of a loop with the initial value ``state``.
 
-    Such a loop updates the buffer of ``state``. A copy of its result into this buffer would make
-    MLIR's bufferization refuse nested loops, as a conflict of reads and writes.
+    The loop may be a chain of loops. It updates the buffer of ``state`` in place. A copy of the
+    result into this buffer would be a conflict of reads and writes, for which MLIR's bufferization
+    refuses nested loops.
     """
     while value != state:
         found = initial_operand(value)

@@ -23,7 +23,8 @@ _DYNAMIC = -(1 << 63)
 def lower_slices(module: ir.Module) -> None:
     """Rewrite gathers, slices with dynamic offsets, and strided insertions to loop nests.
 
-    Reshapes and bitcasts of tensors, and pads by a value that is not a constant, are lowered too.
+    Reshapes and bitcasts of tensors, pads by a value that is not a constant, and pads with negative
+    widths are lowered too.
     """
     for name, rewrite in _REWRITES.items():
         for op in operations_named(module.operation, name):
@@ -235,9 +236,9 @@ def _bitcast(op: ir.Operation) -> list[ir.Value] | None:
 def _pad(op: ir.Operation) -> list[ir.Value] | None:
     """Replace a ``tensor.pad`` by an insertion into a tensor that is filled with the padding value.
 
-    Return the result as a list of one value. Return None, and emit nothing, if the padding value is
-    a constant or depends on the position, or if a padding width is dynamic. A negative width
-    removes elements.
+    Return the result as a list of one value. If a width is negative, the elements that the width
+    removes are first removed by a slice. Otherwise, return None, and emit nothing, if the padding
+    value is a constant or depends on the position, or if a width is dynamic.
     """
     if any(_DYNAMIC < n < 0 for name in _WIDTHS for n in _integers(op, name)):
         return _cropped_pad(op)
@@ -261,7 +262,10 @@ def _pad(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _cropped_pad(op: ir.Operation) -> list[ir.Value]:
-    """Emit a slice without the elements that negative widths remove, and a pad of the slice."""
+    """Emit a slice without the elements that negative widths remove, and a pad of the slice.
+
+    Return the padded slice as a list of one value.
+    """
     source, result = (ir.RankedTensorType(v.type) for v in (op.operands[0], op.results[0]))
     kept: list[tuple[int, int]] = []  # offset and size in each dimension
     widths: list[tuple[int, int]] = []

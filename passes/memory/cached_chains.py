@@ -58,7 +58,7 @@ class CacheTraffic:
     def pays(self, chunks: int) -> bool:
         """Whether computing the chain in ``chunks`` chunks saves enough of its traffic.
 
-        It has to save at least half of the bytes that the intermediates move to and from memory.
+        At least half of the bytes that the intermediates move to and from memory must be saved.
         """
         return self.saved(chunks) >= _LEAST_SAVED * 2 * self.intermediates
 

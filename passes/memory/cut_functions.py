@@ -127,7 +127,7 @@ def _argument_parts(
     ``wanted`` maps each value to the parts of it that are needed; the needed parts of the operands
     of ``operations`` are added. Return None in these cases:
 
-    - an operation cannot compute a part separately;
+    - a result of an operation is needed as a whole, or a part of it cannot be computed separately;
     - the needed parts of an operation's results require different parts of the same operand;
     - an argument is needed in several different parts.
     """
@@ -165,10 +165,11 @@ def _hashed(op: ir.OpView, number: int, cut: Cut) -> tuple[Cut | None, ...] | No
 
 
 def _can_cut_clone(op: ir.OpView, number: int, cut: Cut) -> bool:
-    """Whether an operation that emits constant tensors can emit the part ``cut`` of one alone.
+    """Whether a clone of ``op`` can compute only the part ``cut`` of result ``number``.
 
-    This holds for an empty tensor, a fill and a splat, but not for a tensor of indices. The tensor
-    is the result with index ``number``.
+    ``op`` is an operation that is cloned for each user, such as a constant. This is possible for an
+    empty tensor, a fill and a splat constant, but not for a tensor of indices along the cut
+    dimension.
     """
     if op.operation.name == "tensor.empty":
         return True
@@ -182,8 +183,8 @@ def _can_cut_clone(op: ir.OpView, number: int, cut: Cut) -> bool:
 class _Emitter:
     """Emits operations that compute parts of a function's values at the current insertion point.
 
-    Emitted parts are memoized by value and part. ``arguments`` maps each argument of the function
-    to the argument of the new function that holds the part of it that is needed.
+    Emitted parts are memoized by value and part. ``arguments`` maps each argument of the old
+    function to the new function's argument, which is passed only the needed part.
     """
 
     arguments: ValueMap

@@ -48,8 +48,9 @@ Needed = list["Cut | None"]
 def operand_cuts(op: ir.OpView, number: int, cut: Cut) -> Needed | None:
     """Return the part of each operand that an operation reads for part ``cut`` of a result.
 
-    ``number`` is the index of the result. Return None if the part cannot be computed separately:
-    the dimension is reduced, indexed by an expression other than a single loop, or indexed twice.
+    ``number`` is the index of the result. Return None if the part cannot be computed separately,
+    for example because no single loop indexes the cut dimension, the body uses the loop's index, or
+    the loop indexes two dimensions of an operand.
     """
     if is_generic(op):
         return _of_generic(Structured(op), number, cut)

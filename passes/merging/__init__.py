@@ -1,1 +1,1 @@
-"""Merges operators with a common input (IOS's operator merge)."""
+"""Merges operators with a common input (operator merge of the IOS paper, Ding et al., 2021)."""

@@ -1,4 +1,8 @@
-"""Chooses the operators to merge, by IOS's search on a graph of tensor operations."""
+"""Chooses the operators to merge, by the stage search of the IOS paper (Ding et al., 2021).
+
+The search divides the graph of tensor operations into stages by dynamic programming. In a stage,
+operators are either merged, or run concurrently.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +49,7 @@ def choose_groups(
 ) -> list[list[Member]]:
     """Return the groups of operators whose merge gives the least predicted time on a device.
 
-    Each inner list is one group: its operators become a single operator. The search divides the
-    graph into stages, as IOS does.
+    Each inner list is one group: its operators become a single operator.
 
     Args:
         block: the block of the entry function.

@@ -22,7 +22,8 @@ TINIEST = float(np.finfo(np.float32).tiny)
 class Affine:
     """The quantization parameters of a tensor: ``real = (integer - zero) * scale``.
 
-    ``scale`` is the real difference of adjacent integers, ``zero`` the i8 that represents 0.0.
+    ``scale`` is the distance between the real numbers that two adjacent integers represent,
+    ``zero`` the i8 that represents 0.0.
     """
 
     scale: float
@@ -42,10 +43,9 @@ def affine_of(found: Range, *, is_symmetric: bool = False) -> Affine:
 
 
 def _scale(extent: float, steps: int) -> float:
-    """Return the scale, the real difference of adjacent integers, for a range of real numbers.
+    """Return the scale that divides a range of length ``extent`` into ``steps`` equal steps.
 
-    ``extent`` is the length of the range, which ``steps`` such differences cover. The scale is
-    rounded to f32, and is at least ``TINIEST``.
+    The scale is the length of a step, rounded to f32, and is at least ``TINIEST``.
     """
     return float(np.float32(max(extent / steps, TINIEST)))
 

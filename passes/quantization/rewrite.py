@@ -99,7 +99,10 @@ class RegionRewrite:
     def _with_constants(
         self, contraction: Contraction, ranges: FactorRanges, weight: int | None
     ) -> FactorRanges:
-        """Return the ranges of the factors, also of constants other than the factor ``weight``."""
+        """Return ``ranges``, with the missing ranges of constant factors computed.
+
+        A missing range (None) of the factor with index ``weight`` stays missing.
+        """
         pairs = enumerate(zip(contraction.factors, ranges, strict=True))
         return [
             self._constant_range(factor) if found is None and number != weight else found
@@ -107,7 +110,7 @@ class RegionRewrite:
         ]
 
     def _constant_range(self, factor: Factor) -> Range | None:
-        """Return the range of a factor that is made of a constant; None for other factors."""
+        """Return the range, extended to 0, of a factor whose source is a constant; else None."""
         array = None if factor.argument is None else self.weight(factor.argument)
         if array is None:
             return None

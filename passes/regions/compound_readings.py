@@ -196,7 +196,7 @@ def read_softmax(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _inverted(op: Structured) -> Structured | None:
-    """Return the ``linalg.generic`` whose result ``op`` inverts elementwise.
+    """Return the ``linalg.generic`` of whose result ``op`` computes the reciprocals.
 
     Return None if ``op`` does not compute ``1 / x``, if ``x`` is not the result of a
     ``linalg.generic``, or if ``x`` has other uses.

@@ -1,7 +1,9 @@
 """Chooses the layouts of the values that regions of code generators exchange with the host.
 
-A code generator states which inputs and outputs of a region it can process in blocks of channels,
-the host's layout of convolutions' activations (``channels/layout.py``). If the producer of such an
+A region is a part of the entry function that a foreign code generator compiles; the host is this
+compiler, which compiles the rest. A code generator states which inputs and outputs of a region it
+supports in blocks of channels, the layout that the host uses for activations of convolutions
+(``channels/layout.py``). If the producer of such an
 input, or a reader of such an output, can process blocks too, the conversion between layouts is
 hoisted from the region to the entry function. There the conversion cancels with the opposite
 conversion of another region, or `rtask-block-channels` lets the host use the blocks directly.
@@ -80,8 +82,8 @@ class Exchange:
     def of(operations: Sequence[ir.OpView], layouts: Mapping[ir.Operation, Layouts]) -> Exchange:
         """Return the values that regions may exchange in blocks of channels.
 
-        Blocked layouts propagate from region calls and convolutions: forwards through the readers
-        of their results, and backwards through the producers of their operands.
+        Region calls and convolutions support blocked layouts. From there, blocked layouts propagate
+        forwards to readers of results, and backwards to producers of operands.
 
         Args:
             operations: the operations of an MLIR block, in order.
@@ -107,9 +109,10 @@ class Exchange:
     def of_call(self, call: ir.Operation) -> Layouts:
         """Return which operands and results of a region call are exchanged in blocks of channels.
 
-        The result has the blocked dimension of each of these values. An operand is included if the
-        region supports blocks for it and the operand's producer can store blocks. A result is
-        included if the region supports blocks for it and a reader of the result can load blocks.
+        The returned layouts map each index of such an operand or result to the blocked dimension.
+        An operand is included if the region supports blocks for it and the operand's producer can
+        store blocks. A result is included if the region supports blocks for it and a reader of the
+        result can load blocks.
         """
         may = self.layouts[call]
         return Layouts(

@@ -1,7 +1,7 @@
 """Defines a match of a pattern: the matched readings, and the operands bound to wildcards.
 
-A wildcard is a pattern of any value, with or without a name. A match binds the name to the operand
-that the wildcard matches.
+A reading is the meaning of one or more operations (``reading.py``). A wildcard is a pattern of any
+value, with or without a name. A match binds the name to the operand that the wildcard matches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Names: TypeAlias = Mapping[str, Operand]
 
 @dataclass(frozen=True)
 class Match:
-    """An accepted match of a pattern in a graph of readings.
+    """An accepted match of a pattern in a graph of readings, the meanings of operations.
 
     Attributes:
         readings: the matched readings in the graph's order; the last reading is the root.
@@ -32,7 +32,7 @@ class Match:
 
     @property
     def root(self) -> Reading:
-        """The reading whose output is the result of the composite."""
+        """The last reading of the match, whose output is the result of the matched pattern."""
         return self.readings[-1]
 
     def __getitem__(self, name: str) -> Operand:

@@ -1,6 +1,7 @@
 """Matches patterns in a graph of readings, and chooses matches that become composites.
 
-The root of a match is the reading whose result the pattern describes. Matching proceeds from a root
+A reading is the meaning of one or more operations (``reading.py``). The root of a match is the
+reading whose result the pattern describes. Matching proceeds from a root
 to its operands and backtracks over all alternatives of a pattern, so that it finds a match whenever
 there is one. A match is accepted only if the root's output is the only value of the match that is
 used outside of the match.

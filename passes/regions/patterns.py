@@ -30,11 +30,11 @@ class Pattern:
     """
 
     def optional(self, step: Step) -> Pattern:
-        """Return a pattern that matches a value of this pattern, or an operation on such a value.
+        """Return this pattern with an optional operation that reads the matched value.
 
         Args:
-            step: function from the pattern of the operation's operand to the pattern of the
-                operation. A match with the operation is preferred.
+            step: function that returns the pattern of the operation, given the pattern of the
+                operand that it reads. A match with the operation is preferred.
         """
         return Alternatives((step(self), self))
 

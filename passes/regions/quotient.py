@@ -158,7 +158,7 @@ def merge_regions(
     Args:
         graph: the graph, which is changed in place.
         labels: the label of each node; None for nodes that are not contracted.
-        allowed: an additional condition on a pair of nodes.
+        allowed: predicate that tells whether two nodes may be contracted.
         siblings: whether nodes with a common source or reader are neighbors.
     """
     changed = True

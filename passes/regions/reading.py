@@ -40,9 +40,9 @@ class Operand:
 class Reading:
     """The meaning of one or several operations that together compute a single result.
 
-    Several operations have one reading if all results except the last are used only among these
-    operations, as an image's padding that only a convolution uses. ``docs/ir.md`` lists all kinds
-    with their attributes.
+    Operations can share a reading only if no other operation uses their intermediate results. For
+    example, a convolution and the padding of its image share a reading if only the convolution
+    reads the padded image. ``docs/ir.md`` lists all kinds with their attributes.
 
     Attributes:
         kind: for example ``conv2d`` or ``relu``.

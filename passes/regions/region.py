@@ -84,10 +84,10 @@ class Layouts:
 
     ``inputs`` and ``outputs`` map the index of an input or output to one of its dimensions. The
     value may then be stored in blocks of 16 elements of that dimension, with the elements of a
-    block innermost: ``[N, C, H, W]`` with dimension 1 as ``[N, C / 16, H, W, 16]``. The dimension
-    is a multiple of 16 and the elements are f32. `rtask-layout-regions` decides which of these
-    values are blocked: the region then has a ``linalg.unpack`` of a blocked input, and a
-    ``linalg.pack`` produces a blocked output.
+    block innermost. Blocks of dimension 1 of ``[N, C, H, W]``, for example, have the shape
+    ``[N, C / 16, H, W, 16]``. The dimension's size is a multiple of 16 and the elements are f32.
+    `rtask-layout-regions` decides which of these values are blocked: the region then has a
+    ``linalg.unpack`` of a blocked input, and a ``linalg.pack`` produces a blocked output.
     """
 
     inputs: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -128,10 +128,10 @@ class RegionCode:
         form: ``c``, ``llvm`` or ``object``; ``graph`` or ``binary`` for an engine; on a GPU
             ``llvm``, and on an NVIDIA GPU ``ptx`` or ``cuda``.
         num_rtasks: count of the rTasks.
-        reads: the box that rTask ``d0`` reads of an input, by the input's index; an input without
-            an entry is read whole.
-        writes: the box that rTask ``d0`` writes of an output, by the output's index; an output
-            without an entry is written whole.
+        reads: the box (offsets and sizes) of an input that rTask ``d0`` reads, by the input's
+            index; each rTask reads the whole of an input without an entry.
+        writes: the box of an output that rTask ``d0`` writes, by the output's index; an rTask
+            writes the whole of an output without an entry.
         has_state: whether the function has a state, which is opened before the first run; see
             ``rammer_mlir.engines.native``. Graphs and binaries always have a state.
         holds_weights: whether the state depends on the region's weights: then regions that differ

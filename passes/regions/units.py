@@ -121,11 +121,11 @@ def units_of(block: ir.Block, weights: Weights) -> list[Unit]:
     Raises:
         OperationError: in these cases:
             - An ``rtask.composite`` or ``rtask.region`` attribute is malformed.
-            - An operation with one of these attributes is cloned for every user, as a constant.
+            - An operation with such an attribute is cloned for every user, like a constant.
             - An operation of a region has a result that is not a static tensor.
             - The operations of a unit are in different regions.
-            - A composite's last operation has no user outside of the composite, or a preceding
-              operation of the composite has one.
+            - A composite's last operation has no user outside of the composite.
+            - An earlier operation of a composite has a user outside of the composite.
     """
     order = {op.operation: place for place, op in enumerate(block.operations)}
     single: list[ir.OpView] = []
@@ -197,8 +197,8 @@ def _region(ops: Sequence[ir.Operation]) -> Mark | None:
     Return None if no region contains any of the operations.
 
     Raises:
-        OperationError: if only some of the operations are in the region, or if they are in several
-            regions.
+        OperationError: if the operations are in different regions, or only some of them are in a
+            region.
     """
     regions = {mark_of(op, REGION) for op in ops}
     if len(regions) == 1:

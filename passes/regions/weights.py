@@ -76,8 +76,8 @@ def uniform_of(operand: Operand) -> float | None:
 def array_of(value: ir.Value, weights: Weights) -> NDArray[np.generic] | None:
     """Return the content of a scalar constant or of a weight as an array.
 
-    Return None if ``value`` is neither. Also return None for a weight whose content the IR does not
-    store, or to which a recipe is still applied at compile time.
+    Return None for any other value. Also return None for a weight whose content the IR does not
+    store, or that is derived from stored content by transformations at compile time.
     """
     number = scalar_constant(value)
     if number is not None:

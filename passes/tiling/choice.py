@@ -26,9 +26,9 @@ class Aim:
     """Targets for the operations and for the bytes of an rTask, and when tiles are no longer cut.
 
     A cut makes the tiles of one loop smaller. Tiles are cut until an rTask meets both targets and
-    accesses at most ``memory`` bytes. Before that, the next cut is left out, and cutting ends, if
-    ``is_partly_met`` is true, and the cut would multiply the bytes moved by all rTasks together by
-    more than ``_MUCH_MORE`` for each doubling of the count of rTasks.
+    accesses at most ``memory`` bytes. Cutting ends early if ``is_partly_met`` is true and the next
+    cut costs too much: for each doubling of the count of rTasks, the cut would multiply the bytes
+    moved by all rTasks together by more than ``_MUCH_MORE``.
 
     Attributes:
         operations: target: an rTask executes at most this number of scalar operations.

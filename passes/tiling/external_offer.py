@@ -44,9 +44,9 @@ def external_rkernel(
         form: ``c``, ``llvm`` (LLVM IR as text) or ``object`` (a relocatable object); for GPUs
             ``llvm``, and for those of NVIDIA ``ptx`` (PTX) or ``cuda`` (CUDA source).
         num_rtasks: count of rTasks; each may run on a different vEU.
-        reads: the box that rTask ``d0`` reads of an input, by the input's index; an input without
-            an entry is read whole.
-        writes: the box that rTask ``d0`` writes of an output, by the output's index from 0; an
+        reads: the box (offsets and sizes) of an input that rTask ``d0`` reads, by the input's
+            index; each rTask reads the whole of an input without an entry.
+        writes: the box of an output that rTask ``d0`` writes, by the output's index from 0; an
             output without an entry is written whole, which allows only a single rTask.
         operations: arithmetic operations per rTask.
         num_bytes: bytes that each rTask reads and writes.

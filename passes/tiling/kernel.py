@@ -215,11 +215,11 @@ def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimi
       at least ``CONTIGUOUS_MINIMUM`` channels together, so that each element that is loaded from
       the other input is multiplied by whole vectors. The loop over the channels of a block is too
       short to be tiled.
-    - Tiles that would need too much memory for temporaries, as several long rows of a softmax,
-      are not limited to whole vectors.
-    - If a transform (as Winograd's) in the same rTask computes an input of a contraction, the loop
-      along the rows of this input is not cut. Each of its tiles would load the contraction's other
-      input again.
+    - If tiles of the smallest allowed sizes would need too much memory for temporaries, such as
+      several long rows of a softmax, no tiles are limited to whole vectors.
+    - If a transform (such as Winograd's) in the same rTask computes an input of a contraction, the
+      loop along the rows of this input is not cut, because each tile of that loop would load the
+      contraction's other input again.
 
     Args:
         outside: the arguments and results of the function.
@@ -286,13 +286,14 @@ def _transformed_row(op: Structured, position: int, space: TileSpace, index: int
 
 
 def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict[int, int]:
-    """Return pairs of loop classes: over the blocks of channels of an input, and within a block.
+    """Return the loop classes that may iterate over an input's blocks of channels.
 
-    Whether the input is stored in blocks is not known. If it is, its last dimension is within a
-    block, and an earlier dimension counts the blocks. So each earlier dimension gives a pair if it
-    can be tiled and its loop indexes no other input: the index of the dimension's loop class is a
-    key of the result, and the value is the index of the last dimension's loop class. The result is
-    empty if the loop of the last dimension indexes another input or cannot be tiled.
+    The function does not know whether the input is stored in blocks. In such a layout, the last
+    dimension indexes the channels of a block, and an earlier dimension indexes the blocks. The
+    result therefore has an entry for each earlier dimension whose loop can be tiled and indexes no
+    other input. The key is the index of that loop's class; the value is always the index of the
+    class of the last dimension's loop. The result is empty if the last dimension's loop indexes
+    another input or cannot be tiled.
 
     Args:
         op: the operation that reads the input.

@@ -161,10 +161,10 @@ def _unify_gathers(
 ) -> bool:
     """Update the loop classes for the values of the group from which the body of ``op`` gathers.
 
-    If a loop of ``op`` directly indexes a dimension of such a value, it joins the class of the loop
-    that computes this dimension. If the body of ``op`` computes the index, the loop that computes
-    the dimension is marked as not tileable. Return False if the body uses a value of the group in
-    another way than a gather.
+    If a loop of ``op`` directly indexes a dimension of such a value, that loop joins the class of
+    the loop that computes the dimension. If the body of ``op`` computes the index, the loop that
+    computes the dimension is marked as not tileable. Return False if the body uses a value of the
+    group in another way than a gather.
 
     Args:
         index: index of ``op`` in the group.

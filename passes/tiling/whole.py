@@ -15,7 +15,7 @@ def build_whole(computation: Computation, name: str) -> ir.OpView:
 
     The function performs the whole computation and copies the results into the outputs. Exception:
     a loop that updates a tensor element by element, beginning with an input of the function or
-    with a new tensor, works in the output.
+    with a new tensor, updates the output in place, without a copy of its result.
     """
     function, block = declare(computation, name)
     ip = ir.InsertionPoint(block)
@@ -50,7 +50,7 @@ def _clone_inlined(op: ir.OpView, mapping: ValueMap, ip: ir.InsertionPoint) -> N
 
 
 def _is_updated_in_place(out: ir.Value, value: ir.Value) -> bool:
-    """Let the loop that computes ``value`` work in ``out``; return whether that is possible.
+    """Make the loop that computes ``value`` update ``out`` in place; return True on success.
 
     The loop must be an ``scf.for`` or ``scf.while`` that carries a tensor. There are two
     possibilities:
@@ -77,9 +77,9 @@ def _is_updated_in_place(out: ir.Value, value: ir.Value) -> bool:
 
 
 def _is_written_to(out: ir.Value, start: ir.Value) -> bool:
-    """Let a linalg operation write ``out``, not a new tensor; return whether that is possible.
+    """Make a linalg operation write ``out`` instead of a new tensor; return True on success.
 
-    ``start`` is the operation's result. It is not possible if ``start`` has several users.
+    ``start`` is the operation's result. Return False if ``start`` has several users.
     """
     assert not isinstance(start.owner, ir.Block), "arguments are no results"
     owner = start.owner.operation
@@ -94,10 +94,10 @@ def _is_written_to(out: ir.Value, start: ir.Value) -> bool:
 
 
 def _is_inserted(out: ir.Value, value: ir.Value) -> bool:
-    """Let a tensor into which slices are inserted be ``out``; return whether that is possible.
+    """Replace a tensor into which slices are inserted by ``out``; return True on success.
 
-    ``value`` is the result of the last insertion. A linalg operation must write the tensor first,
-    for the insertions alone.
+    ``value`` is the result of the last insertion. Return False unless a linalg operation
+    initializes the tensor, and only the insertions use the initial value.
     """
     inserted = value
     while not isinstance(inserted.owner, ir.Block) and inserted.owner.name == "tensor.insert_slice":

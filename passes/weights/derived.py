@@ -23,10 +23,11 @@ from rammer_mlir.passes.weights.merged import WeightPart, joined_attributes
 
 
 class DerivedWeights:
-    """The weights of an entry function, and further weights that are derived from them.
+    """The weights of an entry function, and additional weights that are computed from them.
 
     Each derived weight is a new argument of the entry function. Equal derivations share an
-    argument, except by ``join``, which always adds one. Call ``finish`` after all other methods.
+    argument, except those by ``join``, which always adds an argument. Call ``finish`` after all
+    other methods.
     """
 
     def __init__(self, module: ir.Module) -> None:

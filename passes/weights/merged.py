@@ -29,7 +29,7 @@ class WeightPart:
 def joined_attributes(parts: Sequence[WeightPart]) -> dict[str, ir.Attribute]:
     """Return the attributes, by name, of an argument that concatenates ``parts`` along dimension 0.
 
-    They mark the argument as a weight, and describe how its value is computed from ``parts``.
+    The attributes mark the argument as a weight, and describe how ``parts`` give its value.
     """
     return {
         CONSTANT: ir.StringAttr.get("+".join(part.weight.name for part in parts)),

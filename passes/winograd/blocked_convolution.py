@@ -83,8 +83,8 @@ class BlockedConvolution:
 def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
     """Return the description of the convolution in channel blocks that a function computes.
 
-    Return None if the function computes anything else, beside an elementwise epilogue and
-    transposes.
+    Return None unless the function consists of a convolution in channel blocks with unit strides,
+    an elementwise epilogue and transposes.
     """
     computation = Computation(function)
     generics = [op for op in computation.generics if filling(op.op.operation.results[0]) is None]

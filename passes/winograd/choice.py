@@ -100,7 +100,7 @@ class Sizes:
 
 
 def forms(convolution: BlockedConvolution) -> list[Form]:
-    """Return the possible variants for a convolution; empty if it has no 3 x 3 window.
+    """Return the possible variants for a convolution; empty if its window is not 3 x 3.
 
     If an operand of the epilogue has rows and columns, as in the addition of another image, the
     operand is split into tiles too. Then only tile sizes that divide the result's rows and columns

@@ -18,7 +18,7 @@ EXPAND = "tensor.expand_shape"
 def split_tiles(value: ir.Value, outputs: int) -> ir.Value:
     """Return a view of an image [N, K, H, W, L] as tiles [N, K, H / m, m, W / m, m, L].
 
-    K is the count of channel blocks, L the channels of a block; m is ``outputs``. Further
+    K is the count of channel blocks, L the channels of a block; m is ``outputs``. Additional
     dimensions before the rows, such as groups, are unchanged.
     """
     *around, rows, columns, lanes = shape_of(value)
@@ -31,7 +31,7 @@ def join_tiles(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     """Return a view of tiles [N, K, T, m, S, m, L] as an image [N, K, H, W, L].
 
     There are T rows and S columns of tiles of m x m elements, and K blocks of L channels. The image
-    is cropped to ``shape``. Further dimensions before the rows, such as groups, are unchanged.
+    is cropped to ``shape``. Additional dimensions before the rows, such as groups, are unchanged.
     """
     *around, rows, outputs, columns, _, lanes = shape_of(value)
     element = ir.RankedTensorType(value.type).element_type

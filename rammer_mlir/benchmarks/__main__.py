@@ -206,7 +206,7 @@ def _measure_offload(options: argparse.Namespace, found: report.Report) -> None:
 
 
 def _figures_21(options: argparse.Namespace) -> list[Figure21Request]:
-    """Return what to measure for figure 21 of the RAMMER paper: for each model size, a request.
+    """Return the measurement requests for figure 21 of the RAMMER paper, one per model size.
 
     At the scale "small", only the model's small size is requested. At the scale "full", two sizes
     are requested: the reduced size is predicted and measured; the published size needs too much
@@ -239,10 +239,10 @@ def _measure_fusion(options: argparse.Namespace, found: report.Report) -> None:
 
 
 def _each(options: argparse.Namespace, part: str, default: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the models to measure for a part of the benchmark; print each name first.
+    """Yield the names of the models to measure for the benchmark's ``part``; print each name first.
 
-    These are the models that the command names. If it names none, these are the models ``default``,
-    or all models if ``default`` is empty.
+    If the command names models, yield these models; otherwise yield ``default``, or all models if
+    ``default`` is empty.
     """
     names = list(default) if default and not options.models else select(options.models)
     for number, name in enumerate(names, start=1):

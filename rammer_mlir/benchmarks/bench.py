@@ -59,9 +59,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Timing:
-    """A latency measured with ``threads`` threads, or vEUs, and the largest error of the outputs.
+    """A contender's latency with a number of threads, and the largest error of its outputs.
 
-    ``name`` is a contender, or for this compiler a policy. ``worst`` is the largest error against
+    ``name`` is the contender, or a policy of this compiler. ``threads`` is the number of threads,
+    or of vEUs for this compiler. ``worst`` is the largest error against
     the outputs of ONNX Runtime, divided by the tolerance.
     """
 
@@ -87,7 +88,7 @@ class Result:
 
     Attributes:
         request: the model and the settings.
-        counts: the model's weights and operations, whatever runs it.
+        counts: numbers of the model's weights and operations; they do not depend on contenders.
         compile: cost of compiling the model by this compiler.
         timings: latencies of contenders and policies.
         works: operations, bytes and waiting time of this compiler's programs.
@@ -241,10 +242,10 @@ class _Measuring:
         return self._request.timeout if self._is_needed(name) else self._request.patience
 
     def _give_up(self, name: str, error: BaseException) -> None:
-        """Return if the measurement can go on without contender ``name``; else raise its ``error``.
+        """Raise ``error`` of contender ``name``, unless the measurement can go on without it.
 
-        The measurement can go on if the contender is neither the reference nor this compiler, and
-        the error is a RammerError.
+        The measurement can go on without a contender if the contender is neither the reference nor
+        this compiler, and the error is a RammerError.
         """
         if self._is_needed(name) or not isinstance(error, RammerError):
             raise error

@@ -1,8 +1,8 @@
 """Measure latency while other processes keep cores busy: ``--parts busy``.
 
-Each contender has its own process, which is stopped while another contender is timed. Meanwhile,
-further processes spin on the cores. The slowest runs are of interest, so quantiles over all runs
-are reported.
+Each contender has its own process, which is stopped while another contender is timed. During all
+measurements, a number of additional processes spin on the cores. The slowest runs are of interest,
+so quantiles over all runs are reported.
 """
 
 from __future__ import annotations

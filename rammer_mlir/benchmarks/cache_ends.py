@@ -59,7 +59,7 @@ def _ends(cache_bytes: int, repeats: int) -> tuple[int, int]:
 
 
 def ends_of(sizes: list[int], lost: list[float]) -> tuple[int, int]:
-    """Return the working-set sizes in bytes at which no data, and all data, is lost.
+    """Return the largest size that loses no data and the smallest size that loses all, in bytes.
 
     The two sizes are extrapolated linearly from the sizes at which 10 % and 90 % of the data are
     lost.

@@ -88,9 +88,10 @@ void NAME_loop(int64_t count, void *const *buffers) {
 
 @dataclass(frozen=True)
 class CallTime:
-    """Mean times of a matrix product with one kind of foreign code, over many launches.
+    """Times of a matrix product that one kind of code computes: foreign code, or an own rKernel.
 
-    All times are processor seconds of the calling thread.
+    All times are processor seconds of the calling thread. Each sample of a time is a mean over many
+    consecutive launches or calls.
 
     Attributes:
         form: the kind of code: "host" for the compiler's own rKernel, a key of ``LINKED`` for
@@ -316,7 +317,8 @@ def _loop_in_c(memory: _Memory) -> Callable[[], object]:
 def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
     """Return a function that executes an engine's C calls for ``memory.steps`` inferences.
 
-    The result is None if the engine does not describe its inference as a call list.
+    The result is None if the engine does not describe its inference as a call list, a list of
+    calls of C functions.
     """
     named = (("x", memory.x0), ("w", memory.w), ("y", memory.y0))
     x, w, y = (GraphTensor(name, array.shape) for name, array in named)
@@ -342,7 +344,7 @@ def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
 
 
 def _call_lists() -> Library:
-    """Compile and load a library whose function ``RUN_CALLS`` executes a call list."""
+    """Compile and load a library whose function ``RUN_CALLS`` executes a list of C calls."""
     with ir.Context(), ir.Location.unknown():
         return load_object(emit_object(to_llvm_ir(call_list_module()), host_machine()))
 

@@ -57,7 +57,7 @@ class Lane:
         Args:
             name: name of the contender in error messages.
             open_contender: called in the process with ``model`` and ``threads`` to load the model
-                into the contender. It is pickled by its name.
+                into the contender. It must be picklable by name, such as a module's function.
             model: path of the ONNX file.
             threads: number of threads of the contender.
             feeds: inputs of all runs, by name.

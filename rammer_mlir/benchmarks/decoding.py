@@ -58,10 +58,10 @@ def _entries(value: object) -> Mapping[str, object]:
 
 
 def _first_fitting(kinds: tuple[object, ...], value: object) -> object:
-    """Return the type to which ``value`` is converted, one of ``kinds``, the members of a union.
+    """Return the member of a union to which ``value`` is converted.
 
-    The type is the first class in ``kinds`` of which ``value`` is an instance. If there is no such
-    class, it is the first member other than None.
+    The result is the first class in ``kinds``, the members of the union, of which ``value`` is an
+    instance. If there is no such class, the result is the first member other than None.
     """
     others = [kind for kind in kinds if kind is not type(None)]
     return next((k for k in others if isinstance(k, type) and isinstance(value, k)), others[0])

@@ -38,7 +38,7 @@ def _say(step: int, text: str) -> None:
 
 
 def demonstrate(options: argparse.Namespace) -> bool:
-    """Compile, run, check, time and display a network, which ``options`` of the command name.
+    """Compile, run, check, time and display the network that the command's ``options`` name.
 
     Return True if the outputs match ONNX Runtime's and the timeline was written, else False.
     """

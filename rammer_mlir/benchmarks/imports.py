@@ -143,7 +143,7 @@ def measure(path: Path) -> dict[str, float]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Import models of each kind and size, and print a table of time and memory; return 0.
 
-    Of the kind "weights", only the first size is imported.
+    Only the first size of the kind "weights" is imported.
     """
     parser = argparse.ArgumentParser(description="Time and memory of importing large models.")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))

@@ -30,7 +30,7 @@ def floats(*shape: int) -> NDArray[np.float32]:
 
 
 def filled(text: str, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
-    """Return the model of a graph in ONNX's textual syntax, with random weights.
+    """Parse a graph in ONNX's textual syntax, and return its model with random weights.
 
     ``shapes`` has the shape of each weight by name.
     """

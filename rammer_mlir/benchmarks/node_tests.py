@@ -43,8 +43,9 @@ def _make_check() -> Check:
 def summary(results: Sequence[Result]) -> str:
     """Return a report as text: the fraction of passed tests, then a line for each failing operator.
 
-    The line has the number of failed tests whose model has the operator, the operator, and the most
-    frequent reason. For a model of several operators, all of them are named together.
+    The line has the number of the operator's failed tests, the operator, and the most frequent
+    reason. Tests with the same combination of several operators have a line of their own, in which
+    the names of the operators are joined.
     """
     passed = sum(result.reason is None for result in results)
     lines = [f"node tests: {passed} of {len(results)} pass ({passed / max(len(results), 1):.1%})"]

@@ -130,10 +130,11 @@ def serve(
         contender: a loaded model that several threads may run.
         feeds: inputs of all runs, by name.
         clients: number of clients.
-        seconds: no client begins another run after this time; each has one run at least.
+        seconds: no client begins another run after this time; each client makes at least one run.
 
     Returns:
-        The seconds of each run, and the seconds from the first begin to the last end.
+        The seconds of each run, and the seconds from the begin of the first run to the end of the
+        last run.
 
     Raises:
         Exception: the error of a client.
@@ -224,9 +225,9 @@ def _loads(
 def server_table(results: Iterable[ServerResult]) -> str:
     """Return a Markdown table with a row for each model and number of clients.
 
-    A row has throughput and latency of each contender. Its last columns compare this compiler with
-    the best of the others (ratios of throughputs and of 99% quantiles), and have this compiler's
-    error.
+    A row has throughput and latency of each contender. The last three columns are: this compiler's
+    throughput divided by the best other throughput; the best other 99% quantile of the latency
+    divided by this compiler's; and this compiler's largest error.
     """
     results = list(results)
     names = list(dict.fromkeys(load.name for result in results for load in result.loads))

@@ -2,7 +2,7 @@
 
 The file is a device description of the GPU, for ``--costs this_gpu.toml``. Its numbers are computed
 from the results of a kit, a folder of compiled benchmark cases (``gpu.kit``). With ``--results``,
-these are the results of an earlier run of a kit, on any machine. Otherwise, the cases in ``CASES``
+the results of an earlier run of a kit, on any machine, are used. Otherwise, the cases in ``CASES``
 are compiled into a kit, and the kit runs on this machine. The rates of arithmetic are measured with
 rKernels of this compiler.
 """

@@ -34,7 +34,8 @@ class Schedule:
     - ``veu``: the vEU of the rTask.
     - ``step``: the rTask's step on this vEU, counted from 1 over all launches.
     - ``clock``: the rTask's row in ``clocks``. For each vEU, the row has the number of steps that
-      are known to be complete when the rTask starts. For the rTask's own vEU, it may be too low.
+      are known to be complete when the rTask starts. This number may be too low for the rTask's own
+      vEU.
 
     Two arrays are indexed by rOperator and vEU:
 

@@ -155,9 +155,9 @@ def _check_outputs(options: argparse.Namespace) -> None:
 
 
 def _emitted(options: argparse.Namespace, compilation: Compilation, output: str) -> bytes:
-    """Return the stage that ``--emit`` names, as the content of the output file.
+    """Return the IR or code of the stage that ``--emit`` names, as bytes of the output file.
 
-    A stage is IR or code. IR is bytecode if ``output``, the name of the output file, ends in
+    IR is bytecode if ``output``, the name of the output file, ends in
     ``.mlirbc``, else text.
     """
     as_bytecode = output.endswith(".mlirbc")

@@ -117,7 +117,7 @@ def given_model(options: argparse.Namespace) -> AnySource:
 
     Raises:
         ModelError: if the model or module cannot be read.
-        OptionError: if an option does not apply to it.
+        OptionError: if an option does not apply to the model or module.
     """
     from rammer_mlir.compiler.requests import given_source
 

@@ -70,7 +70,7 @@ def require_sizes(model: OpenModel) -> NoReturn:
     """Raise an error that requests sizes: random inputs need a size for each open dimension.
 
     Raises:
-        OptionError: with the open dimensions and the options that bind them.
+        OptionError: always; the message names the open dimensions and the options that bind them.
     """
     raise OptionError(_advice(model.signature))
 

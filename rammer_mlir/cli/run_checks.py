@@ -87,7 +87,8 @@ def output_files(options: argparse.Namespace) -> list[str]:
     """Return the names of the files that a run writes: of its outputs and of its timeline.
 
     Raises:
-        OptionError: if a name of a file is empty, or names a file that another option names too.
+        OptionError: if a file name is empty; or if two of the model, ``--inputs``, ``--outputs``
+            and ``--timeline`` are the same file.
     """
     taken = [options.model]
     for name in ("inputs", "outputs", "timeline"):

@@ -98,7 +98,9 @@ class CompileCache:
         parts: Parts | None = None,
         is_current: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Store a program under ``key`` if its compilation took at least ``WORTH_SECONDS``.
+        """Store a program under ``key`` if making it took at least ``WORTH_SECONDS``.
+
+        If its code came from the cache level of programs, only the time of preparation counts.
 
         If storing fails, for example without a linker or without space, the program is not stored,
         and no error is raised.
@@ -279,7 +281,7 @@ class CachedCompiler:
     def _is_unchanged(self) -> bool:
         """Whether the model still has the digest that the compiler took before reading it.
 
-        Another program may have written the file in between, or the weights in its memory.
+        Another program may have changed the file since then, or the weights in its memory.
         """
         return isinstance(self._source, bytes | Digest) or self._digest_of_source() == self._root
 
@@ -297,6 +299,7 @@ class CachedCompiler:
     def open_host_program(self, model: Model) -> HostedGraph | None:
         """Return a host program that runs the model for all sizes of its open dimensions.
 
+        A host program is a list of steps in Python; a step may call a compiled part of the model.
         Return None if the model needs no host program, or if no host program supports all sizes.
         """
         from rammer_mlir.frontends.onnx import import_open

@@ -87,6 +87,8 @@ def compile_any_model(
 ) -> CompiledModel | HostedGraph:
     """Compile a loaded model; if shapes depend on data, return its host program uncompiled.
 
+    A host program is a list of steps in Python; a step may call a compiled part of the model.
+
     Args:
         source: the model, not modified.
         options: checked options.
@@ -430,7 +432,8 @@ class Compilation:
         """Return the policy's name, the task graph and the plan of each schedule to simulate.
 
         The program's schedule is first; the schedules of ``policies`` follow, in order. If the
-        program is folded, its policy schedules the task graph anew, for the device's vEUs.
+        program is folded (scheduled for the device's vEUs, then mapped to fewer threads), the task
+        graph is scheduled again by the program's policy, for the device's vEUs.
         """
         for name in policies:
             get_policy(name)

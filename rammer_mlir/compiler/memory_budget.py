@@ -1,5 +1,8 @@
 """Fits a program into a memory budget by chunking and recomputation.
 
+Chunking executes a chain of rOperators on a part of the data at a time (`rtask-pipeline`).
+Recomputation computes a value again instead of storing it (`rtask-recompute`).
+
 The search tries several settings of chunking and recomputation. For each trial, all passes up to
 the placement of buffers in the arena run on a copy of the formed rOperators. Of the trials whose
 arena fits the budget, the one with the least predicted time is chosen.
@@ -140,9 +143,9 @@ class _Search:
     def run(self) -> MemoryDecision:
         """Return the decision with the lowest predicted time of all trials that fit the budget.
 
-        The arena of such a trial has at most as many bytes as the budget. The search ends early
-        after such a trial if it recomputes nothing, or if its program is predicted to be hardly
-        slower than the program without a budget.
+        A trial fits if its arena has at most as many bytes as the budget. The search ends at the
+        first fitting trial that recomputes nothing, or that is predicted to be hardly slower than
+        the program without a budget.
 
         Raises:
             OptionError: if no trial's arena fits the budget.
@@ -254,7 +257,7 @@ def _count(module: ir.Module) -> int:
 def _text(module: ir.Module) -> str:
     """Return the operations of the entry function as text.
 
-    Settings that produce equal texts produce equal programs, so such a program is planned once.
+    Settings with the same limit and equal texts produce equal programs, which are planned once.
     """
     return "\n".join(str(op) for op in entry_block(module).operations)
 

@@ -24,7 +24,7 @@ class MemoryDecision:
         in_chunks: number of rOperators after `rtask-pipeline`.
         again: number of rOperators that `rtask-recompute` added.
         is_limited: whether the memory limit applied when the schedule was made.
-        tried: number of programs that the search scheduled.
+        tried: number of different programs that the search tried.
     """
 
     budget: int

@@ -67,7 +67,7 @@ class Request:
         device: index of the GPU.
         executor: runs measurements of rKernels; None measures in this process.
         cached: whether to look up and store programs in the user's cache.
-        wording: spelling of options in messages: that of Python, or of the command line.
+        wording: whether messages spell options as in Python or as on the command line.
     """
 
     source: AnySource
@@ -283,9 +283,11 @@ class Compiling(ProgramFacts):
         return made
 
     def _hosted(self, graph: HostedGraph, given: Given) -> HostedModel:
-        """Return a host program; compile its parts that have static shapes and run in every run.
+        """Return a host program: a list of steps in Python, which may call parts of the model.
 
-        Any other part becomes an open model, compiled at its first use, or a host program.
+        A part that has static shapes and is executed in every run is compiled now. Any other part
+        becomes an open model, compiled at its first use, or a host program.
+
         ``graph`` has the host's steps, and the parts as models. ``given`` has the shapes and values
         that the program is specialized for.
         """

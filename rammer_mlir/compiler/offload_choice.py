@@ -1,10 +1,12 @@
 """Chooses the regions that foreign code generators compile, by simulated or measured times.
 
-A trial is a variant of the program in which the host computes some of the regions. It starts from
-a copy of the program before any change of layouts, on which all passes up to rKernels on buffers
-run. Then the scheduling policy that the user chose plans the copy, and the plan is simulated. The
-trial without regions equals the program that is compiled if nothing is offloaded. If the user asks
-for measured times, the best trials are compiled and timed.
+A region is a group of operations that a code generator may compile; otherwise the host, that is,
+this compiler's own rKernels, computes the operations. A trial is a variant of the program in which
+the host computes some of the regions. To make a trial, the program is copied before any change of
+layouts, and all passes up to rKernels on buffers run on the copy. Then the scheduling policy that
+the user chose plans the copy, and the plan is simulated. The trial without
+regions equals the program that is compiled if nothing is offloaded. If the user asks for measured
+times, the best trials are compiled and timed.
 """
 
 from __future__ import annotations
@@ -51,9 +53,10 @@ class TrialPasses:
     """The passes of a trial.
 
     Attributes:
-        regions: functions that form regions and request their code. Each function has another order
-            of code generators; its set of regions is called a partition. The first partition has
-            the user's order. Regions that are quantized stay quantized if the host computes them.
+        regions: functions that form regions and request their code. They differ in the order of
+            code generators, or in whether adjacent regions are merged. The set of regions that a
+            function forms is called a partition. The first partition has the user's order. Regions
+            that are quantized stay quantized if the host computes them.
         kernels: passes from regions to rKernels on buffers.
         costs: passes that annotate rKernels with costs.
         finals: stages after `regions`, for compiling and timing programs if measured times decide;
@@ -69,8 +72,7 @@ class TrialPasses:
 def choose_regions(passes: TrialPasses) -> Step:
     """Return the step of the stage `regions` that chooses which regions keep their foreign code.
 
-    The choice has the least predicted time, or the least measured time if ``passes.finals`` is
-    given.
+    The choice is made by predicted times, or by measured times if ``passes.finals`` is given.
     """
 
     def choose(work: Work) -> None:
@@ -106,7 +108,7 @@ def choose_regions(passes: TrialPasses) -> Step:
 
 
 def _timer(seconds: float) -> Callable[[], bool]:
-    """Return a function that says whether less than ``seconds`` have passed since this call."""
+    """Start a timer; return a function that tells whether less than ``seconds`` have passed."""
     begin = time.perf_counter()
     return lambda: time.perf_counter() - begin < seconds
 
@@ -182,7 +184,7 @@ def _region_calls(module: ir.Module) -> Counter[str]:
 
 @dataclass(frozen=True)
 class _Partition:
-    """A module in which all regions have code, formed with one order of code generators.
+    """A module in which all regions have code, formed by a function in ``TrialPasses.regions``.
 
     ``quantized`` is the report on the quantization of the module's regions; None without
     quantization.

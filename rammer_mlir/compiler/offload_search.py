@@ -18,7 +18,7 @@ class Choice:
 
     Attributes:
         partition: index of the partition that contains the regions. A partition is the set of all
-            regions that form with one order of code generators.
+            regions that form with an order of code generators, merged or not.
         kept: names of the kept regions; the host computes all other regions of the partition.
     """
 
@@ -38,7 +38,8 @@ class Search:
 
     One descent starts from the program without regions, another from the program with all regions.
     For each region, a descent tries to move the region from the host to its code generator, or
-    back, and keeps the move if the program becomes faster.
+    back, and keeps the move if the predicted time, plus a small penalty for each kept region,
+    becomes less.
     """
 
     def __init__(
@@ -51,8 +52,8 @@ class Search:
         """Begin without simulated times.
 
         Args:
-            partitions: for each order of code generators, the names of the regions that form in
-                this order; the first has the user's order.
+            partitions: for each partition, the names of the regions; the first partition has the
+                user's order of code generators.
             simulate: returns the predicted seconds of a choice.
             has_time: whether time is left for another simulation.
             most: limit of simulations.
@@ -75,6 +76,8 @@ class Search:
     def run(self) -> Choice:
         """Return the choice of regions with the least simulated time.
 
+        Each kept region adds a small penalty to the time.
+
         Return ``HOST``, the program without regions, if no other choice can be simulated.
         """
         for choice in (HOST, self.everything):
@@ -93,8 +96,8 @@ class Search:
     def finalists(self) -> list[Choice]:
         """Return the choices of regions that are worth measuring.
 
-        These are the results of the descents, the program without regions, and for each order of
-        code generators the program with all regions, even if its time was not simulated.
+        These are the results of the descents, the program without regions, and for each partition
+        the program with all regions, even if its time was not simulated.
         """
         whole = [self._all(number) for number in range(len(self._partitions))]
         return list(dict.fromkeys(map(_known_as, (*self.ends, HOST, *whole))))

@@ -1,4 +1,4 @@
-"""Computes the seconds of each region in recorded runs, and the seconds that it saves the host.
+"""Computes the seconds of each region in recorded runs, and the seconds that the region saves.
 
 Two programs are compared, one with and one without regions. To match their rOperators, the model's
 operations temporarily get unique numbered names as locations, which the passes preserve.

@@ -152,6 +152,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
 def refuse_samples(options: CheckedOptions) -> None:
     """Refuse to quantize a model that runs as a host program.
 
+    A host program is a list of steps in Python; a step may call a compiled part of the model.
     Calibration samples have values of the model's inputs only, not of the inputs of the host
     program's parts.
 

@@ -151,7 +151,7 @@ def _panel_width(options: CompileOptions, named: NamedMachine | None) -> int:
 
 
 def _fused_bodies(options: CompileOptions, small: int = 0) -> tuple[str, ...]:
-    """Return the passes on rOperators' bodies; ``small`` is the option of `rtask-decompose-pad`."""
+    """Return the passes on rOperators' bodies; ``small`` is an option of `rtask-decompose-pad`."""
     return (
         f"rtask-decompose-pad{{small={small}}}",
         "rtask-insert-copies",

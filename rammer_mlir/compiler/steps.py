@@ -101,8 +101,8 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
 def _begin_kernels(work: Work, image: CpuImage, machine: Machine) -> dict[str, str]:
     """Move the rKernels of ``image`` out of the module, and compile them in the background.
 
-    The code is for the processor ``machine``. Return the symbol of each compiled function by the
-    name of its rKernel.
+    The code is for the processor ``machine``. Return a dictionary from the name of each rKernel to
+    the symbol of its compiled function.
     """
     work.kernels = objects = KernelObjects(machine, work.known.rkernels)
     taken = take_kernels(work.module, {each.name for each in image.program.kernels}, machine)

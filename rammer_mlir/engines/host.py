@@ -24,8 +24,8 @@ class EntryHost:
             executes a ``CallList``; for linked code, the address of the module's ``NAME_run``. 0
             for ``prebuilt`` and in programs of earlier versions.
         options: values of the options that the engine declares.
-        num_veus: count of vEUs of the program. Code of the grain ``device`` may use as many
-            threads.
+        num_veus: count of vEUs of the program. Code of the grain ``device`` runs while
+            no other rTask runs, and may use this many threads.
         number: index of the function in its module.
     """
 

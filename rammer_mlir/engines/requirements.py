@@ -92,7 +92,7 @@ def library_path(need: Requirement) -> Path:
 def package_file(package: str, ending: str) -> Path:
     """Return the path of a file that the installed package ``package`` contains.
 
-    It is the first file of the package with a path that ends with ``ending``, where ``*`` matches
+    The file is the first of the package whose path ends with ``ending``, in which ``*`` matches
     any text.
 
     Raises:

@@ -53,8 +53,8 @@ def _written(operation: Operation, places: _Places) -> Numbers:
     """Return a copy of input 0 with the elements of input 2 written at the indices ``places``.
 
     ``places`` has an index array for each indexed dimension of input 0. If the attribute
-    ``reduction`` is add, mul, min or max, the operation combines each old element with the elements
-    that are written to its place; if ``reduction`` is none, they replace it.
+    ``reduction`` is none, written elements replace old elements. If ``reduction`` is add, mul, min
+    or max, that operation combines an old element with all elements written to its place.
     """
     result, updates = operation.input(0).copy(), operation.input(2)
     reduction = operation.attribute("reduction", b"none").decode()

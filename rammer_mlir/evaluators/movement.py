@@ -109,8 +109,8 @@ def _slice(operation: Operation) -> Numbers:
 def sliced(start: int, end: int, step: int, size: int) -> slice:
     """Return the Python slice that equals ONNX's Slice of a dimension of ``size`` elements.
 
-    With a negative step, ONNX limits the start to the first element, and Python needs an omitted
-    end to reach this element, since it counts a negative end from the back.
+    With a negative step, a start before the first element becomes the first element, as in ONNX. An
+    end before the first element becomes None, since Python counts a negative end from the back.
     """
     if step > 0:
         return slice(start, end, step)

@@ -30,7 +30,8 @@ class Limits:
         total: duration of the run.
         num_veus: number of vEUs of the schedule.
         on_path: seconds on the run's critical path, by kind: rtask, barrier, launch.
-        work: time of all rTasks divided by ``num_veus``, a lower bound for every schedule.
+        work: time of all rTasks divided by ``num_veus``, a lower bound for every schedule. An
+            rTask that occupies the whole device counts ``num_veus`` times.
         chain: time of the longest chain of dependent rTasks, a lower bound for any number of vEUs.
         chain_length: number of rTasks in the longest chain.
         longest: time of the longest rTask.
@@ -150,7 +151,7 @@ def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) 
 
 
 def operator_times(graph: TaskGraph, plan: Plan, timeline: Timeline) -> list[float]:
-    """Return, for each rOperator of ``graph``, the seconds of its rTasks, summed over vEUs.
+    """Return, for each rOperator of ``graph``, the sum of the times of its rTasks, in seconds.
 
     A timeline identifies rOperators only by name and rKernel. If several rOperators have the same
     name and rKernel, their total time is divided among them in proportion to their numbers of

@@ -18,7 +18,7 @@ class Loss:
     Attributes:
         name: name of the rOperator in the model.
         rtasks: number of the rOperator's rTasks.
-        seconds: time of these rTasks, summed over vEUs.
+        seconds: time of these rTasks, summed over the vEUs that each of them occupies.
         floor: lower bound of ``seconds``. The maximum of two times: of the arithmetic at the peak
             rate of a vEU, and of the memory traffic at the bandwidth of a vEU while all vEUs share
             the memory.

@@ -72,7 +72,7 @@ class ArtifactFile:
         path: the artifact.
         device: index of the GPU that runs GPU programs.
         mapped: whether large constants are memory-mapped.
-        seal: the hash over all members of the artifact, in its manifest.
+        seal: a hash of all members of the artifact, which the artifact's manifest contains.
         verify: public key of the artifact's signature; None for no check.
     """
 

@@ -196,8 +196,8 @@ class HostedModel(ComposedModel):
 
         Args:
             path: the file.
-            sign: an Ed25519 private key, as PEM text or the path of a PEM file, that signs the
-                artifact.
+            sign: an Ed25519 private key, as PEM bytes or the path of a PEM file, that signs the
+                artifact; None for no signature.
 
         Raises:
             ArtifactError: if the file cannot be written.

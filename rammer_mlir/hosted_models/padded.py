@@ -50,9 +50,10 @@ def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Ke
 def _size(model: OpenModel, padding: Padding, needed: int) -> int:
     """Return the size, at least ``needed``, to which the open axes of a part's inputs are padded.
 
-    It is the smallest sufficient size that ``padding`` allows (``Padding.step``). A model from an
-    artifact compiles nothing, so for it the result is the smallest sufficient size of the stored
-    specializations; if none is sufficient, it is that of ``Padding.step``, and the run will fail.
+    The result is the smallest such size that ``padding`` allows (``Padding.step``). A model from an
+    artifact cannot compile specializations, so the result is the smallest such size among its
+    stored specializations. If no stored size is large enough, the result is ``Padding.step``, for
+    which the run will fail.
     """
     if model.makes_new:
         return padding.step(needed)

@@ -66,8 +66,8 @@ def jit(
 class CompiledFunction:
     """A JAX function that is compiled at its first call with each kind of arguments.
 
-    The structure, shapes and dtypes of arrays and the values of static arguments distinguish the
-    kinds.
+    Two calls have the same kind of arguments if the structures, shapes and dtypes of their arrays
+    and the values of their static arguments are equal.
     """
 
     def __init__(
@@ -165,10 +165,10 @@ def _parameters(function: Callable[..., Any], numbers: Sequence[int]) -> frozens
 
 
 def _kind(array: Any, leaf: Any) -> tuple[object, ...]:
-    """Return the shape and type of an argument, by which JAX distinguishes compiled functions.
+    """Return an argument's shape, dtype and weak typing: its part of a compiled function's key.
 
-    ``array`` has the elements of the argument ``leaf``; the dtype of keys of random numbers is that
-    of the argument.
+    ``array`` is the argument ``leaf`` as a NumPy array. The returned dtype is that of ``array``,
+    except for random number keys, whose dtype only ``leaf`` has.
     """
     jax = jax_package()
     dtype = getattr(leaf, "dtype", None)
@@ -189,7 +189,8 @@ def _array_of(leaf: Any) -> Any:
 def _jax_array(array: Any, kind: Any) -> Any:
     """Return a JAX array of a model's output, with the dtype ``kind`` in JAX.
 
-    A large output is usually not copied: the array takes its memory, which has no other user.
+    A large output is usually not copied: the JAX array takes over the output's memory, which
+    nothing else uses.
     """
     jax = jax_package()
     if jax.dtypes.issubdtype(kind, jax.dtypes.prng_key):

@@ -47,10 +47,10 @@ def _is_size(value: object) -> bool:
 
 
 def joined_sizes(dims: object, sizes: Mapping[str, Given]) -> dict[str, Given]:
-    """Return the sizes of ``dims``, a mapping or None, together with those given as keywords.
+    """Return the sizes in ``dims``, a mapping or None, merged with the keyword arguments ``sizes``.
 
     Raises:
-        OptionError: if ``dims`` is neither, or a dimension is given in both ways.
+        OptionError: if ``dims`` is neither a mapping nor None, or a dimension is in both arguments.
     """
     named = _mapping("dims", {} if dims is None else dims)
     for symbol in named.keys() & sizes.keys():

@@ -14,7 +14,7 @@ from rammer_mlir.support.aligned import aligned_bytes
 
 
 class ConstantStore:
-    """Weights of several programs, found by a hash of the weight's content.
+    """Weights of several programs, indexed by the hash of a weight's content.
 
     A weight is dropped when no program uses it any longer.
     """
@@ -29,7 +29,7 @@ class ConstantStore:
 
         The program's other weights are added to the store. Equal weights of all programs given to
         this method are therefore in memory once. The program must not have run yet. The weights of
-        the program's fallback are shared too.
+        the program's fallback (the same model without foreign code) are shared too.
         """
         if model.fallback is not None:
             self.share(model.fallback)

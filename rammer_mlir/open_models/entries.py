@@ -110,8 +110,8 @@ class EntriesModel(ComposedModel):
 
         Args:
             path: the artifact.
-            sign: an Ed25519 private key, as PEM text or the path of a PEM file, that signs the
-                artifact.
+            sign: an Ed25519 private key, as PEM bytes or the path of a PEM file, that signs the
+                artifact; None for no signature.
 
         Raises:
             OptionError: if no program is in memory, the path or key is invalid, or a function is

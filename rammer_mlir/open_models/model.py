@@ -36,7 +36,7 @@ from rammer_mlir.timeline.spans import Timeline
 class OpenModel(ComposedModel):
     """A model whose inputs have open dimensions.
 
-    The arrays of a run determine the sizes of these dimensions. Each distinct choice of sizes is a
+    The arrays of a run determine the sizes of these dimensions. For each choice of sizes there is a
     specialization: a program of static shapes, compiled at its first use. The most recently used
     specializations stay in memory, up to a limit. Equal weights of several specializations are in
     memory once.
@@ -277,8 +277,8 @@ class OpenModel(ComposedModel):
 
         Args:
             path: the artifact.
-            sign: an Ed25519 private key, as PEM text or the path of a PEM file, that signs the
-                artifact.
+            sign: an Ed25519 private key, as PEM bytes or the path of a PEM file, that signs the
+                artifact; None for no signature.
 
         Raises:
             OptionError: if no specialization is in memory, the path or key is invalid, or a

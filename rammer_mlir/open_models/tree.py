@@ -88,9 +88,9 @@ class ComposedModel(RunnableModel):
         """Add the programs in memory to ``tree``; return this model's JSON description."""
 
     def described(self, kind: str) -> Node:
-        """Return the part of this model's manifest node that nodes of all composed models have.
+        """Return this model's manifest node, with only the keys common to all composed models.
 
-        Its keys are ``kind`` (of the node, such as ``open``), ``made`` (target, policy, number of
+        The keys are ``kind`` (of the node, such as ``open``), ``made`` (target, policy, number of
         vEUs), ``inputs``, ``outputs`` and ``shape_values``.
         """
         made = {"target": self.target, "policy": self.policy, "num_veus": self.num_veus}

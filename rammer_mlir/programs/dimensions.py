@@ -221,7 +221,7 @@ class Wording:
     is_python: bool
 
     def ask(self, signature: OpenSignature) -> str:
-        """Return the arguments or options that give every open dimension a size.
+        """Return the text of arguments or options that give every open dimension a size.
 
         For example, ``dims={'batch': N}`` in Python, ``--dim batch=N`` on the command line.
         """

@@ -99,9 +99,10 @@ class Launch:
 
     @property
     def busy_veus(self) -> int:
-        """Number of vEUs that have to run: up to the last vEU with records; at least 1.
+        """Number of vEUs that have to run: the last vEU with records, and all before it.
 
-        Programs of a few short rTasks often leave all vEUs except the first idle.
+        The number is at least 1. Programs of a few short rTasks often have records only for the
+        first vEU.
         """
         return max((number for number, records in enumerate(self.veus, 1) if records), default=1)
 

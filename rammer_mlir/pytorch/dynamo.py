@@ -183,6 +183,7 @@ def _specialized(graph: Any, args: Sequence[Any], options: dict[str, Any]) -> _S
     ``options`` are those of ``rammer_mlir.compile``.
     """
     torch = pytorch()
+    _refuse_views(graph)
     is_tensor = [isinstance(value, torch.Tensor) for value in args]
     inputs = [at for at, value in enumerate(args) if is_tensor[at] and not _is_weight(value)]
     weights = [(at, value) for at, value in enumerate(args) if is_tensor[at] and at not in inputs]
@@ -190,6 +191,34 @@ def _specialized(graph: Any, args: Sequence[Any], options: dict[str, Any]) -> _S
     with torch.no_grad():
         model = compile(module.module, tuple(args[at] for at in inputs), **options)
     return _Specialization(model, weights, inputs)
+
+
+def _refuse_views(graph: Any) -> None:
+    """Check that no result of a graph is a view of an input or parameter.
+
+    Writes to a view change the input, but compiled code returns results in new memory.
+
+    Raises:
+        UnsupportedError: if a result is such a view.
+    """
+    owners = {
+        _storage(node): node.target
+        for node in graph.graph.nodes
+        if node.op in ("placeholder", "get_attr")
+    }
+    for node in graph.graph.output_node().all_input_nodes:
+        owner = owners.get(_storage(node))
+        if owner is not None and _storage(node) is not None:
+            raise UnsupportedError(
+                f"the graph cannot be compiled: result '{node.name}' is a view of '{owner}'; "
+                "return a copy of it"
+            )
+
+
+def _storage(node: Any) -> int | None:
+    """Return torch's number of the memory of a graph node's tensor; None for another value."""
+    value = node.meta.get("example_value")
+    return value.untyped_storage()._cdata if isinstance(value, pytorch().Tensor) else None
 
 
 class _Frozen:

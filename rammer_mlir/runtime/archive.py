@@ -59,10 +59,10 @@ def add_member(archive: zipfile.ZipFile, file: IO[bytes], name: str, pieces: Pie
 
 
 def is_as_written(archive: zipfile.ZipFile, file: IO[bytes]) -> bool:
-    """Return whether the file contains an archive of uncompressed members and nothing else.
+    """Return whether an archive's members are uncompressed, and the archive fills the whole file.
 
     The first member must begin at the first byte, and the archive must end, without a comment, at
-    the last byte.
+    the last byte. Bytes between the members are not checked.
     """
     file.seek(-_END_RECORD, os.SEEK_END)
     if not file.read().startswith(_END) or archive.comment:

@@ -56,7 +56,7 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class _CodeKind:
-    """How an artifact is checked and read; there is an instance for CPU code and one for GPU code.
+    """Functions that check and read artifacts of CPU code, or artifacts of GPU code.
 
     Attributes:
         check: called with the path and the manifest; raises ``ArtifactError`` if this machine

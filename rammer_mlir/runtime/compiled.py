@@ -176,7 +176,7 @@ class CompiledModel(RunnableModel):
 
         Args:
             image: the program's data: schedule, weights, signature and memory sizes.
-            stats: compiler statistics by name, such as the seconds of each stage; None for none.
+            stats: compiler statistics by name, such as the seconds of each stage; may be None.
         """
         self._description = image
         self._stats: dict[str, Any] = dict(stats or {})

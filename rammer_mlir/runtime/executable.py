@@ -39,7 +39,7 @@ class Executable(CompiledModel):
 
     ``run`` may be called from several Python threads. The greatest number of runs in progress at
     the same time is the number of threads that may compute (``rammer_mlir.use_threads``). Each of
-    these runs has its own intermediate results; further requests wait, and are executed in order.
+    these runs has its own intermediate results; other requests wait, and are executed in order.
     All models of the process share a pool of threads, unless they are given threads of their own.
     Programs with foreign code always have threads of their own, and their runs are serialized, as
     are runs with pinned threads. After a fork, the child process creates a new pool.
@@ -60,7 +60,7 @@ class Executable(CompiledModel):
             image: the program's data.
             code: the loaded functions of the program; None if this machine cannot execute them.
             link: returns the program's code as a shared library, for ``save``.
-            stats: compiler statistics by name, such as the seconds of each stage; None for none.
+            stats: compiler statistics by name, such as the seconds of each stage; may be None.
             lacking: if ``code`` is None, the requirement that this machine lacks, as text.
         """
         super().__init__(image, stats)
@@ -195,10 +195,10 @@ class Executable(CompiledModel):
     def pin(self, cores: Sequence[int] | None) -> None:
         """Pin thread ``i`` to core ``cores[i]`` from the next run on; None removes the pinning.
 
-        The model gets threads of its own. Thread 0 is the thread that calls ``run``, or the
-        executor of the request; it is pinned only during the run. Thread ``i`` begins each run
-        with vEU ``i``. Threads may share a core. If the system refuses to pin a thread, the next
-        run raises a ``TargetError``.
+        The model gets threads of its own. Thread 0 is the thread that calls ``run``, or, for a run
+        that had to wait, the thread that executes waiting runs; it is pinned only during the run.
+        Thread ``i`` begins each run with vEU ``i``. Threads may share a core. If the system refuses
+        to pin a thread, the next run raises a ``TargetError``.
 
         Raises:
             OptionError: if the number of cores is not the number of threads, or the process may not

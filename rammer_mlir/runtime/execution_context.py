@@ -27,7 +27,8 @@ class Context:
 
     Attributes:
         job: the vEUs' states and step counters.
-        lane: the lane of the run that uses the context, or of the last run that used it.
+        lane: index of the lane of the run that uses the context, or of the last run that used it.
+            A lane is a permit to run; the number of lanes limits the number of concurrent runs.
     """
 
     def __init__(self, image: CpuImage, job: Job) -> None:
@@ -88,9 +89,9 @@ class Context:
     ) -> None:
         """Begin the next run: increment the run number, and write the addresses of the arrays.
 
-        Step counters are never cleared: compiled code computes the value with which the counters
-        begin a run from the run number. Because the number is incremented before the run, it is not
-        used again after an interrupted run.
+        Step counters are never cleared: from the run number, compiled code computes the value that
+        the counters have at the beginning of the run. The run number is incremented before the run,
+        so that no run reuses the number of an interrupted run.
 
         Args:
             inputs: the arrays to read, in the signature's order.

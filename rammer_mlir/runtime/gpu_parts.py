@@ -43,7 +43,7 @@ def write_image(image: GpuImage) -> Parts:
 
 
 def check_machine(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Accept every machine; the device is checked when it is opened."""
+    """Accept every machine; the GPU is checked later, when the device is opened."""
     del path, manifest
 
 

@@ -20,7 +20,7 @@ _IMMUTABLE = ("jax", "jaxlib")
 def readable(value: Any, what: str) -> Any:
     """Return a tensor of another library as a NumPy array that shares the tensor's memory.
 
-    A value that is no such tensor is returned unchanged.
+    NumPy arrays, and values that do not support DLPack, are returned unchanged.
 
     Args:
         value: any value.
@@ -46,9 +46,9 @@ def readable(value: Any, what: str) -> Any:
 def writable(value: Any, what: str) -> Any:
     """Return a tensor of another library as a writable NumPy array that shares the memory.
 
-    A value that is no such tensor is returned unchanged. ``what`` names the value in messages. The
-    array is not made by ``np.from_dlpack``, because NumPy treats capsules of the older DLPack
-    version as read-only and refuses bfloat16.
+    NumPy arrays, and values that do not support DLPack, are returned unchanged. ``what`` names the
+    value in messages. The array is not made by ``np.from_dlpack``, because NumPy treats capsules of
+    the older DLPack version as read-only and refuses bfloat16.
 
     Raises:
         InputError: if the tensor is not in host memory, not dense, or not writable.

@@ -25,8 +25,8 @@ from rammer_mlir.support.aligned import address_of
 class Instance:
     """A program that is ready to run: its code, thread pool, contexts and opened modules.
 
-    Each run in progress has a context, which holds the run's intermediate results. Later runs use
-    the context again, so a context is created only if more runs are in progress than ever before.
+    Each run in progress has a context, which holds the run's intermediate results. Contexts are
+    reused by later runs: a context is created only if all existing contexts are in use.
     """
 
     def __init__(
@@ -79,8 +79,8 @@ class Instance:
         The arguments are those of ``Context.bind``.
 
         Returns:
-            True after the run. False without a run if the instance is closed, or another pool has
-            replaced its thread pool: use another instance.
+            True after the run. False if the program was not run, because the instance is closed or
+            another pool has replaced its thread pool; the caller should use another instance.
 
         Raises:
             TargetError: if an external rKernel fails.
@@ -106,8 +106,8 @@ class Instance:
         The arguments are those of ``Executable.repeat``.
 
         Returns:
-            The number of runs. None without a run if the instance is closed, or another pool has
-            replaced its thread pool: use another instance.
+            The number of runs. None if the program was not run, because the instance is closed or
+            another pool has replaced its thread pool; the caller should use another instance.
 
         Raises:
             TargetError: if an external rKernel fails.
@@ -120,9 +120,9 @@ class Instance:
         return self._perform(launches)
 
     def _perform(self, task: Callable[[Context], int]) -> int | None:
-        """Call ``task`` when a run may begin, and return its result.
+        """Call ``task`` when a run may begin, and return the result of ``task``.
 
-        Return None, without a call, if the instance must not be used any more.
+        Return None without calling ``task`` if the instance is closed or its pool was replaced.
         """
         lanes = self._lanes
         lane = lanes.take()
@@ -134,9 +134,10 @@ class Instance:
             lanes.give_back(lane)
 
     def _requested(self, task: Callable[[Context], int]) -> int | None:
-        """Let an executor, another thread, call ``task`` in its turn; return the result.
+        """Let an executor call ``task`` when the request's turn comes, and return the result.
 
-        The executor uses the floating-point mode of the calling thread.
+        An executor is a thread that executes the requests of all clients in order. During the call,
+        the executor uses the floating-point mode of the calling thread.
         """
         mode = self._code.float_mode()
 
@@ -162,9 +163,10 @@ class Instance:
                 self._idle.append(context)
 
     def _surrounded(self, task: Callable[[Context], int], context: Context) -> int:
-        """Call ``task`` and return its result; the thread is pinned to the caller's core, if any.
+        """Call ``task`` on a thread pinned to ``caller_core``, if given, and check for failures.
 
-        After the call, raise a TargetError if foreign code has stored the status of a failure.
+        Return the result of ``task``. Raise a TargetError if foreign code has reported a failure
+        by its status word.
         """
         core = self._caller_core
         with nullcontext() if core is None else caller_on(core):

@@ -1,4 +1,4 @@
-"""Limits the number of concurrent runs; further requests wait, and run in the order of arrival."""
+"""Limits the number of concurrent runs; requests above the limit are served in order of arrival."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class _Request:
 
     Attributes:
         work: executes the run; its argument is the index of the run's lane.
-        claims: has an element until an executor begins the run, or the client gives it up.
+        claims: a list with one element, which is removed when an executor begins the run or the
+            client gives up the run.
         waiting: the requests of all clients whose runs have not begun.
         is_done: whether the run has ended.
         bell: a lock that is released after the run.
@@ -49,7 +50,7 @@ class _Request:
         return True
 
     def execute(self, lane: int) -> None:
-        """Execute the run in a lane, unless the client has given it up."""
+        """Execute the run in a lane, unless the client has given up the run."""
         if self.claim():
             try:
                 self.result = self.work(lane)
@@ -75,7 +76,7 @@ class _Request:
 
 
 class _Turn:
-    """An executor that has a request and needs a lane.
+    """The place of an executor in the queue for lanes; the executor has a request to execute.
 
     Attributes:
         lane: the lane that the executor gets; None while the executor waits.
@@ -97,10 +98,10 @@ class Lanes:
     the next client has woken up, and the memory of an executor's stack stays in the caches of its
     core.
 
-    A thread holds the lock of its lane during the run, by a ``with`` statement, which interrupts do
-    not disturb. An interrupt, such as a ``KeyboardInterrupt``, may prevent a thread from giving
-    back its lane. If a lane stays unlocked for a while without being free, an executor that waits
-    takes it.
+    An interrupt, such as a ``KeyboardInterrupt``, may prevent a thread from giving back its lane.
+    Such a lane is recovered by means of locks: during a run, a thread holds the lock of its lane by
+    a ``with`` statement, which releases the lock even after an interrupt. If a lane stays unlocked
+    for a while but is not listed as free, a waiting executor takes the lane.
 
     Attributes:
         locks: the lock of each lane.
@@ -139,7 +140,7 @@ class Lanes:
             self._serve()
 
     def request(self, work: Work) -> object:
-        """Let an executor execute ``work`` when its turn has come; return the result.
+        """Let an executor execute ``work`` after all earlier requests; return the result.
 
         Raises:
             TargetError: if the system refuses to create the executor's thread.
@@ -234,8 +235,8 @@ class Lanes:
     def _idle(self) -> set[int]:
         """Return the indices of the lanes that no run has locked and that are not listed as free.
 
-        A thread has taken such a lane, but its run has not begun or has ended. An interrupt may
-        have kept the thread from giving the lane back.
+        A thread has taken each of these lanes, but the thread's run has not begun or has ended. An
+        interrupt may have kept the thread from giving the lane back.
         """
         unlocked = {number for number, lock in enumerate(self.locks) if not lock.locked()}
         return unlocked.difference(self._free)

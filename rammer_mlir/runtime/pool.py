@@ -125,7 +125,7 @@ def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = N
 
 
 class Job:
-    """The memory of launches that do not overlap in time: the vEUs' states and step counters.
+    """Memory that one launch at a time uses: the states and the step counters of the vEUs.
 
     Attributes:
         address: address of the ``JOB`` structure.
@@ -160,8 +160,8 @@ class Job:
 class ThreadPool:
     """A pool of threads that execute vEUs together with the threads that call ``launch``.
 
-    Idle threads of the pool sleep. A thread executes a vEU until a barrier has to wait; then it may
-    continue another vEU. Several threads may launch programs at the same time, each with a job of
+    Idle threads of the pool sleep. If a vEU has to wait at a barrier, its thread may continue with
+    another vEU. Several threads may launch programs at the same time, each with a job of
     its own. A pool belongs to the process that created it: after a fork, the child creates another
     pool.
 

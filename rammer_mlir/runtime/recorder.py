@@ -1,4 +1,7 @@
-"""Measures the begin and end of each record of each vEU during a run of a CPU program."""
+"""Measures the begin and end of each record of each vEU during a run of a CPU program.
+
+A record is an entry in a vEU's list: a range of consecutive rTasks, or a barrier.
+"""
 
 from __future__ import annotations
 

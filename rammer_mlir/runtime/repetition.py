@@ -15,16 +15,16 @@ from rammer_mlir.support.aligned import address_of
 
 @dataclass(frozen=True)
 class Moving:
-    """Addresses of an input or output in each of several repeated runs.
+    """The address of an input or output in each run of a program that runs repeatedly.
 
-    In run ``i``, the tensor begins ``first + i * stride`` bytes after the start of ``even`` if
-    ``i`` is even, of ``odd`` if ``i`` is odd.
+    In run ``i``, the tensor begins at byte ``first + i * stride`` of the array ``even`` if ``i`` is
+    even, of the array ``odd`` if ``i`` is odd.
 
     Attributes:
         even: the array that contains the tensors of runs 0, 2, 4, ...
         odd: the array that contains the tensors of runs 1, 3, 5, ...
-        stride: bytes by which the address advances with each run.
-        first: byte offset of the tensor of run 0 in the array.
+        stride: bytes that are added to the offset with each run.
+        first: byte offset of run 0.
     """
 
     even: NDArray[Any]

@@ -1,8 +1,8 @@
 """Computes the seal of an artifact, which detects changes after the file was written.
 
-Generated code trusts the schedule that it reads. If a number were changed by hand, or a member
-taken from another model, the code could wait forever or write to any address, although each member
-is valid in itself.
+Generated code does not check the schedule that it reads. If a number in a member were changed by
+hand, or a member were replaced by that of another model, the code could wait forever or write to
+any address, even if each member has a valid format.
 """
 
 from __future__ import annotations

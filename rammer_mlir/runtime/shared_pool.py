@@ -12,10 +12,10 @@ from rammer_mlir.support.usable_cores import usable_cores
 
 
 class SharedPool:
-    """Creates the shared pool when a program needs it, and again when its size changes.
+    """Creates the shared pool when a program needs the pool, and again when the size changes.
 
-    The pool exists as long as a program uses it. It keeps the code of the program that created it
-    in memory, because its threads execute a part of that code.
+    The pool exists as long as a program uses it. The pool's threads execute native code of the
+    program for which the pool was created, so the pool keeps that code in memory.
     """
 
     def __init__(self) -> None:
@@ -67,8 +67,8 @@ def use_threads(count: int | None) -> None:
 
     All models share these threads, except those with threads of their own (``Executable.pin`` and
     ``Executable.use_threads``). ``count`` includes the threads that call ``run``: up to ``count``
-    runs can be in progress at the same time, and further requests are executed in order. Runs that
-    are in progress during this call are not affected. The pool's threads may use the cores of the
+    runs can be in progress at the same time, and additional runs wait in order. Runs that are in
+    progress during this call are not affected. The pool's threads inherit the CPU affinity of the
     thread that runs a model first.
 
     Args:

@@ -175,9 +175,8 @@ class _Placing:
     def _start(self, task: int, number: int) -> float:
         """Return the time in seconds at which an rTask can start on vEU ``number``.
 
-        The time of a barrier is included if the rTask depends on an rTask of another vEU, and vEU
-        ``number`` does not yet know that rTask to be complete. Loading of constants is not
-        included.
+        The time of a barrier is included if the rTask depends on an rTask of another vEU that vEU
+        ``number`` does not yet know to be complete. The time to load constants is not included.
         """
         veu, awaited = self._veus[number], -1.0
         for source in self._table.sources[task]:

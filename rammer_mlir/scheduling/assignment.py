@@ -24,10 +24,10 @@ def earliest(
 ) -> Int64Array:
     """Return the vEU of each rTask of an operator, so that the last of these rTasks ends early.
 
-    The rTask count of each vEU is found by list scheduling: each further rTask goes to the vEU that
-    is free first. Then the vEUs get rTasks with consecutive ids according to these counts. Readers
-    of neighboring rTasks in the next operator thus tend to run on the same vEU, and need no
-    barrier.
+    The number of rTasks of each vEU is found by list scheduling: one rTask after another is counted
+    for the vEU that is free first. Each vEU then gets this number of rTasks, with consecutive ids.
+    An rTask of the next operator often reads several rTasks with neighboring ids, which are then on
+    the same vEU. So fewer barriers are needed.
 
     Args:
         needs: the rTasks that each rTask waits for.
@@ -60,7 +60,7 @@ def earliest_by_rtask(
 
     The rTasks are assigned in ascending order of ids. If several vEUs allow the same start of an
     rTask, the vEU with the least idle time before this start is chosen. A barrier delays the start
-    if the rTask needs an rTask of another vEU that its own vEU does not know to be complete.
+    if an rTask of another vEU is needed that the vEU does not know to be complete.
     Neighboring rTasks may be placed on different vEUs, so this function suits devices whose vEUs
     keep no data in caches between rTasks; ``earliest`` suits devices whose vEUs do.
 
@@ -150,10 +150,10 @@ def _by_start(starts: FloatArray, free: FloatArray, num_rtasks: int, seconds: fl
 def _ready(latest: FloatArray, barrier_seconds: float) -> FloatArray:
     """Return the earliest time in seconds at which each vEU can start rTasks of an operator.
 
-    The time is determined by the producers: the rTasks, placed already, that the operator's rTasks
-    read from. A vEU starts after the end of its own producers, and, if another vEU runs producers,
-    after their end and the time of a barrier. ``latest`` has the end of each vEU's last producer in
-    seconds; 0 for a vEU without producers.
+    Producers are the rTasks, placed already, that the operator's rTasks read from. A vEU can start
+    after its own last producer has ended. If other vEUs run producers, the vEU also has to wait
+    until the last of these producers has ended, plus the time of a barrier. ``latest`` has the end
+    of each vEU's last producer in seconds; 0 for a vEU without producers.
     """
     owner = int(latest.argmax())
     others = latest.copy()

@@ -123,7 +123,7 @@ class _Ends:
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """The rTasks of an operator that a vEU is to run; each rTask has a row in the arrays.
+    """The rTasks of an operator that a vEU will run; each rTask has a row in the arrays.
 
     Attributes:
         operator: the operator's number.
@@ -181,10 +181,10 @@ class ProgramBuilder:
         return np.array(self._clocks.done, dtype=np.int64)
 
     def known(self) -> Int64Array:
-        """Return for each vEU how many rTasks of every other vEU it knows to be complete.
+        """Return the number of rTasks of each vEU that each other vEU knows to be complete.
 
         The shape is [num_veus, num_veus]. Row v, column w has the number of rTasks of vEU w that
-        vEU v knows to be complete. The diagonal is not maintained.
+        vEU v knows to be complete. The elements on the diagonal have no meaning.
         """
         return self._clocks.all_now()
 
@@ -340,7 +340,7 @@ def _growing(steps: Int64Array, known: Clock, veu: int) -> list[int]:
     ``steps[t, w]`` is the number of rTasks of vEU w that must be complete before the vEU's rTask of
     row t. ``known[w]`` is the number of rTasks of vEU w that ``veu`` knows to be complete. Row t is
     returned if, for some vEU w other than ``veu``, ``steps[t, w]`` is greater than ``known[w]`` and
-    than ``steps[s, w]`` of all earlier rows s.
+    greater than ``steps[s, w]`` for every earlier row s.
     """
     asked = np.maximum(np.maximum.accumulate(steps, axis=0), known)
     more = np.empty(asked.shape, dtype=bool)

@@ -166,10 +166,10 @@ Other data may evict constants from the rest.
 
 
 class Cache:
-    """A model of a vEU's cache with LRU replacement, based on the distance of each working set.
+    """A model of a vEU's cache with LRU replacement, based on the reuse distance of working sets.
 
-    The distance of a working set is the bytes of all distinct working sets that the vEU has used
-    since the last use of this working set; this working set counts too.
+    The distance of a working set S is the sum of the bytes of S and of all other working sets that
+    the vEU has used since the last use of S.
     """
 
     def __init__(self, shared: SharedConstants, capacity: int) -> None:

@@ -159,8 +159,8 @@ def _begun(
 ) -> dict[Chunk, tuple[int, ...]]:
     """Return, for each chunk, those of its own buffers that depend on no other own buffer.
 
-    The own buffers of a chunk are the intermediates that only operators of this chunk touch;
-    ``own`` lists them. The returned buffers are written by operators that read no own buffer of the
+    The own buffers of a chunk are the intermediates that only operators of this chunk touch, as
+    listed in ``own``. A returned buffer is written by an operator that reads no own buffer of the
     chunk. All other own buffers are written by operators that depend on the writers of the returned
     buffers.
     """

@@ -122,8 +122,8 @@ class Clocks:
     def mark(self) -> tuple[list[int], list[int], list[Clock]]:
         """Return the current state of all clocks, for ``reset``.
 
-        The three lists have for each vEU: the count of its rTasks so far, the count of the clocks
-        that are stored for it, and the last of these clocks.
+        The three lists have an element for each vEU: the number of rTasks of the vEU so far, the
+        number of clocks that are stored for the vEU, and the last of these clocks.
         """
         lengths = [len(since) for since in self._since]
         return list(self.done), lengths, [known[-1] for known in self._known]

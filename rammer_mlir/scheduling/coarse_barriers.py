@@ -38,7 +38,7 @@ def with_barriers(graph: TaskGraph, plan: Plan, device: Device, mode: BarrierMod
         graph: the task graph of the plan.
         plan: gives the vEU, order and rKernel of each rTask; several rPrograms become a single one.
         device: the device for which the time is predicted.
-        mode: the rTasks that each rTask waits for.
+        mode: ``wave``, ``operator`` or ``tile``.
 
     Raises:
         OptionError: if there is no such mode.

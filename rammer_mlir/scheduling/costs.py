@@ -55,7 +55,7 @@ def rtask_seconds(kernel: RKernel, device: Device) -> float:
 def seconds_with_traffic(kernel: RKernel, device: Device, traffic: float) -> float:
     """Return the seconds of one rTask on a vEU whose cache lacks ``traffic`` bytes of the operands.
 
-    All other vEUs are assumed to use their share of the memory bandwidth meanwhile.
+    All vEUs are assumed to load data at the same time, with equal shares of the memory bandwidth.
     """
     width = device.num_veus if kernel.is_exclusive else 1
     if kernel.measured is None:
@@ -72,7 +72,8 @@ def seconds_with_traffic(kernel: RKernel, device: Device, traffic: float) -> flo
 def traffic_bytes(kernel: RKernel, device: Device) -> float:
     """Return the bytes that an rTask moves between its vEU's cache and memory.
 
-    Data that several rTasks touch is loaded once, and not at all if it is still cached.
+    Data that several rTasks touch is loaded once; data that is still in the cache is not loaded. If
+    no reuse distances are known or the vEU has no cache, return ``kernel.bytes_per_rtask``.
     """
     if not kernel.reuse or not device.cache_bytes:
         return kernel.bytes_per_rtask
@@ -84,7 +85,7 @@ def _measured_seconds(kernel: RKernel, measured: MeasuredSeconds, device: Device
     """Return an rTask's measured seconds at the reuse distances of its operands.
 
     The result is the mean over all parts of the operands (``kernel.reuse``), weighted by their
-    bytes. Without known reuse distances, it is the seconds with cold memory.
+    bytes. If no reuse distances are known, return ``measured.cold``.
     """
     total = sum(use.num_bytes for use in kernel.reuse)
     if not total:
@@ -137,18 +138,18 @@ def work(kernel: RKernel, device: Device) -> float:
 
 
 def fastest(operator: ROperator, device: Device) -> int:
-    """Return the index of the rKernel that fits on a vEU and has the smallest runtime.
+    """Return the index of the rKernel of smallest runtime among those that fit on a vEU.
 
-    If none fits, all rKernels are considered.
+    If no rKernel fits, all rKernels are considered.
     """
     kernels = operator.kernels
     return min(candidates(operator, device), key=lambda i: runtime(kernels[i], device))
 
 
 def most_efficient(operator: ROperator, device: Device) -> int:
-    """Return the index of the rKernel that fits on a vEU and has the least sum of rTask times.
+    """Return the index of the rKernel of least total rTask time among those that fit on a vEU.
 
-    If none fits, all rKernels are considered.
+    If no rKernel fits, all rKernels are considered.
     """
     kernels = operator.kernels
     return min(candidates(operator, device), key=lambda i: work(kernels[i], device))

@@ -31,7 +31,7 @@ class Edge:
     """The dependencies of an operator's rTasks on the rTasks of one earlier operator.
 
     ``producer`` is the index of the earlier operator. ``pairs`` has, for each rTask of the
-    dependent operator, the producer's rTasks that it waits for.
+    dependent operator, the rTasks of the producer to wait for.
     """
 
     producer: int
@@ -118,7 +118,7 @@ class Dependencies:
         return found
 
     def _touched(self, number: int) -> dict[int, tuple[int, int]]:
-        """Return for each argument that operator ``number`` writes the range of written elements.
+        """Return the range of elements that operator ``number`` writes in each written argument.
 
         The keys are the indices of arguments. A range is the first and the last element that any of
         the operator's rKernels writes, counted from the argument's start. For buffers that are
@@ -165,8 +165,8 @@ class Dependencies:
 
         If the consumer writes a buffer that takes over the memory of earlier buffers
         (``Buffer.after``), all rTasks of the consumer wait for all rTasks of the earlier operators
-        that touch those buffers. An earlier operator is left out if another of the earlier
-        operators waits for it. Operator o has rKernel ``kernels[o]``.
+        that touch those buffers. A writer of an earlier buffer is left out if a later operator
+        that reads the whole buffer waits for the writer. Operator o has rKernel ``kernels[o]``.
         """
         operator = self._graph.operators[consumer]
         kernel = operator.kernels[kernels[consumer]]

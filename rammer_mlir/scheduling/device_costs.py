@@ -34,9 +34,9 @@ class Device:
             the same data, the data is evicted; 0 if not measured, which stands for ``cache_bytes``.
         max_threads: maximum number of threads of an rTask.
         max_shared_memory: maximum bytes of block-local memory of an rTask.
-        is_bulk_synchronous: whether the only synchronization is of all vEUs, between two rPrograms,
-            at a cost of ``barrier_seconds``; all data of an rTask then has to be in block-local
-            memory.
+        is_bulk_synchronous: whether vEUs can only synchronize all together, between two rPrograms,
+            at a cost of ``barrier_seconds``. If True, all data of an rTask has to be in
+            block-local memory.
     """
 
     name: str

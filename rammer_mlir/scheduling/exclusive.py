@@ -73,8 +73,9 @@ def segments(graph: TaskGraph) -> list[Segment]:
     """Cut a graph into the fewest segments; return them in the order of execution.
 
     The candidates of each operator must be either all exclusive or all not exclusive. The depth of
-    an operator is the largest count of exclusive operators before it on a path to it. Operators of
-    equal depth are in the same segment; segments are ordered by depth.
+    an operator is the largest count of exclusive operators on any path of dependencies that leads
+    to the operator, without the operator itself. Operators of equal depth are in the same segment;
+    segments are ordered by depth.
     """
     exclusive = [operator.kernels[0].is_exclusive for operator in graph.operators]
     dependencies = Dependencies(graph)
@@ -133,8 +134,8 @@ def _renumbered(program: RProgram, numbers: Sequence[int]) -> RProgram:
 def _original(graph: TaskGraph, decided: TaskGraph, kernels: Sequence[int]) -> tuple[int, ...]:
     """Return, for each operator, the index of its chosen rKernel among its candidates in ``graph``.
 
-    ``kernels`` has the index among the operator's candidates in ``decided``, a copy of the graph in
-    which operators have fewer candidates.
+    ``decided`` is a copy of the graph in which operators have fewer candidates, and ``kernels`` has
+    the index of each chosen rKernel among the candidates in ``decided``.
     """
     chosen = (o.kernels[k] for o, k in zip(decided.operators, kernels, strict=True))
     return tuple(

@@ -11,9 +11,10 @@ from rammer_mlir.scheduling.program import Barrier, Item, RProgram
 def execution_order(program: RProgram) -> Iterator[tuple[int, Item]]:
     """Yield the runs and barriers of an rProgram in an execution order, as pairs (vEU, item).
 
-    A barrier comes after all rTasks that it waits for, and a run is not split. Step counters only
-    grow, so it does not matter which item that is not blocked is executed next: each such order
-    reaches the end, unless waits block each other.
+    A barrier comes after all rTasks that it waits for, and a run is not split. The number of
+    completed rTasks of a vEU never falls, so an item that can be executed stays executable. Hence
+    the items may be executed in any order that respects the waits: if one such order reaches the
+    end, all of them do.
 
     Raises:
         ScheduleError: if some waits block each other; the message names these waits.

@@ -31,7 +31,7 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """A use of an argument of an rKernel: the box of its elements that each rTask touches.
+    """A use of an argument of an rKernel: the box of elements that each rTask touches.
 
     ``argument`` is the index of the argument among the rKernel's buffer arguments.
     """
@@ -89,9 +89,9 @@ class RKernel:
         num_rtasks: the number of rTasks; the paper's ``get_total_rtask_num``.
         reads: the elements that each rTask reads.
         writes: the elements that each rTask writes; no other rTask writes these.
-        updates: a superset of the elements that each rTask reads and writes; rTasks of an rKernel
-            may share elements (atomics), and operators that update the same buffer do so in graph
-            order.
+        updates: a superset of the elements that each rTask updates in place. rTasks of an rKernel
+            may update the same elements (by atomics), and operators that update the same buffer
+            run in graph order.
         flops_per_rtask: scalar operations of a full rTask.
         matrix_element: element type of the matrix instructions that compute most of these
             operations; empty if the rKernel has no matrix instructions.
@@ -170,9 +170,9 @@ class ROperator:
         name: the name of the operator in the model.
         kernels: the candidate rKernels.
         operands: for each operand, the buffer and the element where the operand starts.
-        home: the vEU that should run all rTasks of the operator, since their data is in its cache;
-            None if any vEU may run them. A policy that ignores homes makes correct plans, which
-            take longer.
+        home: the vEU that should run all rTasks of the operator, because this vEU's cache has the
+            data of the rTasks; None for any vEU. If a policy ignores homes, its plans are correct
+            but take longer.
     """
 
     name: str

@@ -90,10 +90,11 @@ class StageTimes(Protocol):
 class EndingSearch:
     """The search for the fastest stages of a graph of units, numbered in a topological order.
 
-    An ending of a set of units is a possible last stage of a schedule of the set. Of endings of
-    equal time, the one with the fewest units is preferred: the prediction counts a single barrier
-    per stage, but within a stage, waits are per tile and may cost more. ``_best`` has for each set
-    solved so far the seconds of its best schedule, and the mask of the last stage.
+    An ending of a set of units is a possible last stage of a schedule of the set. Among endings of
+    equal predicted time, the ending with the fewest units is preferred, because large stages may
+    take longer than predicted: the prediction counts a single barrier per stage, but within a
+    stage, rTasks wait for each other. ``_best`` has for each set solved so far the seconds of its
+    best schedule, and the mask of the last stage.
 
     Attributes:
         readers: for each unit, the mask of the units that read the unit's result.
@@ -218,7 +219,8 @@ def closed_groups(readers: Sequence[Mask], rest: Mask, most: int, limit: float =
     unit.
 
     Raises:
-        SearchLimitError: if more than ``limit`` endings, connected or not, are found.
+        SearchLimitError: if more than ``limit`` endings are found, including those that are not
+            connected.
     """
     closed = {0}
     frontier = closed

@@ -31,11 +31,11 @@ class Lifetimes:
 
     Attributes:
         start: [num_buffers, num_veus]: number of rTasks of each vEU that are complete, in every
-            execution, when an rTask that touches the buffer starts.
-        end: [num_buffers, num_veus]: number of rTasks of each vEU up to its last rTask that touches
-            the buffer; 0 where the vEU does not touch the buffer.
-        horizon: [num_buffers]: position of the first run that may still execute when an rTask that
-            touches the buffer starts.
+            execution, before any rTask that touches the buffer starts.
+        end: [num_buffers, num_veus]: number of rTasks of each vEU up to and including the vEU's
+            last rTask that touches the buffer; 0 if the vEU does not touch the buffer.
+        horizon: [num_buffers]: position of the first run that may still be incomplete when some
+            rTask that touches the buffer starts.
         last: [num_buffers]: position of the last run that touches the buffer.
     """
 

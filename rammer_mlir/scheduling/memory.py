@@ -56,8 +56,8 @@ def plan_memory(
     Args:
         graph: the graph of the intermediates.
         plan: a schedule of the graph.
-        proposed: known byte offsets by buffer index, or None; they are returned if they are valid
-            for the plan and need a smaller arena than the offsets found here.
+        proposed: alternative byte offsets by buffer index, or None. They are returned if they are
+            valid for the plan and need a smaller arena than the offsets found here.
 
     Raises:
         ScheduleError: if the plan's waits block each other.

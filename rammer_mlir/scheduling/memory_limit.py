@@ -1,6 +1,6 @@
 """Changes a graph so that all of its schedules respect a memory limit.
 
-A policy runs any ready operator, and so keeps more values alive than execution in graph order does.
+A policy may run any ready operator, so it may keep more values alive than execution in graph order.
 This module assigns offsets to intermediates in graph order, and lets a buffer take over the memory
 of earlier buffers. The buffer's writer then waits for all uses of the buffers that occupied this
 memory earlier (anti-dependencies), so that the offsets hold in any schedule.

@@ -47,7 +47,7 @@ def _minimize(program: RProgram) -> RProgram:
 
 
 def append_run(items: list[Item], run: Run) -> None:
-    """Append a run to a vEU's items; extend the last item instead if the run continues it.
+    """Append a run to a vEU's items, or extend the last item if ``run`` continues that item.
 
     The run continues the last item if the last item is a run of the same operator that ends just
     before the first rTask of ``run``.

@@ -78,10 +78,10 @@ def overlap(reads: Boxes, writes: Boxes, read_origin: int = 0, write_origin: int
 
 
 def radix_basis(*sides: Boxes) -> tuple[int, ...]:
-    """Return strides, descending, each a multiple of the next: the longest such chain.
+    """Return the longest descending chain of strides in which each is a multiple of the next.
 
-    The strides are taken from 1 and the stride of each dimension along which a box in ``sides``
-    has several elements. Of chains of equal length, the one with the largest stride is returned.
+    The chain is chosen from 1 and the strides of the dimensions along which a box in ``sides`` has
+    several elements. Among chains of equal length, return the chain with the largest stride.
     """
     used = {1}
     for boxes in sides:

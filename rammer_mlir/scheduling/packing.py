@@ -4,8 +4,8 @@ The problem is dynamic storage allocation. Two blocks conflict if they must not 
 blocks are placed in several greedy orders, each block in the smallest gap that fits. Then hill
 climbing improves the best order by moving blocks that end at the highest address to earlier
 positions of the order. The problem is NP-hard (Garey and Johnson, SR2), so greedy placement and
-hill climbing are heuristics. The search ends when the memory is as large as a set of blocks that
-all conflict with each other, which is optimal.
+hill climbing are heuristics. The search ends early if the memory is only as large as a clique (a
+set of blocks that all conflict with each other), because no placement is smaller.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def pack(
         sizes: bytes of each block.
         conflicts: for each block, the blocks that must not share memory with it; a symmetric
             relation.
-        least: a lower bound on the memory in bytes; the search ends when the memory is not larger.
+        least: a lower bound on the memory in bytes; the search ends when a placement reaches it.
         work: budget for improving the first placement, in comparisons of two blocks.
     """
     degree = {block: len(conflicts[block]) for block in sizes}
@@ -121,12 +121,12 @@ class _Blocks:
     def placed(
         self, order: list[int], ends: Mapping[int, int] | None = None, most: float = math.inf
     ) -> _Placement:
-        """Return the placement of blocks in an order.
+        """Place blocks one after another, in the order ``order``, and return the placement.
 
         Args:
             order: all blocks.
-            ends: for the first blocks of the order, whose places are given: the byte after each
-                block's last byte. None to place all blocks.
+            ends: the byte after the last byte of each block that is already placed; these are the
+                first blocks of the order. None to place all blocks.
             most: the largest useful size of the memory in bytes. If the memory becomes larger,
                 placing ends, and the result lacks the remaining blocks.
         """

@@ -243,8 +243,8 @@ class _VeuCache:
 
     Each run of rTasks on this vEU is a moment; moments are numbered from zero. ``_last`` has for
     each memory block the moment of its last use, ``_bytes_at`` for each moment the bytes that were
-    last used at that moment. ``_time`` has for each moment the position of its run among the runs
-    of all vEUs, in execution order.
+    last used at that moment. ``_time`` has for each moment the position of the moment's run in the
+    execution order of the runs of all vEUs.
     """
 
     def __init__(self, num_blocks: int, num_moments: int, device: Device) -> None:

@@ -27,8 +27,8 @@ A list of a thousand uses thus remains short.
 def with_reuse(graph: TaskGraph) -> TaskGraph:
     """Return the graph with the reuse distances of the touched memory in each rKernel's ``reuse``.
 
-    Several operators can use the same rKernel. Such an rKernel gets the average over its operators,
-    because an rKernel has a single cost.
+    If several operators use the same rKernel, the bytes at each reuse distance are averaged over
+    these operators, because an rKernel has a single cost.
     """
     bytes_at: dict[RKernel, Counter[int]] = {}
     users: Counter[RKernel] = Counter()

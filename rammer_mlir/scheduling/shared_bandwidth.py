@@ -3,7 +3,7 @@
 This is a discrete event simulation. At each moment, all rTasks that load data get the same share of
 the device's bandwidth, at most the bandwidth of a single vEU. In contrast, ``simulator.simulate``
 gives an rTask a fixed share, which depends on the rTask's own rOperator and not on the rTasks that
-run at the same time; so it need not process rTasks in the order of time.
+run at the same time, so ``simulate`` need not process the rTasks of all vEUs in order of time.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Work:
 def work_of(kernel: RKernel, device: Device) -> Work:
     """Return the work of one rTask of an rKernel.
 
-    For a measured rKernel, ``seconds`` already includes the time of its loads, so ``num_bytes`` is
-    0. The same is true for an exclusive rKernel, which runs alone on the device.
+    For a measured rKernel, and for an exclusive rKernel, which runs alone on the device,
+    ``seconds`` already includes the time of the loads, so ``num_bytes`` is 0.
     """
     if kernel.measured is not None or kernel.is_exclusive:
         return Work(rtask_seconds(kernel, device) - device.rtask_seconds, 0.0)
@@ -106,7 +106,8 @@ class _Execution:
     Attributes:
         works: the work of an rTask of each operator.
         now: current time in seconds.
-        each: bytes that an rTask would have loaded so far if it loaded from the start on.
+        each: bytes that an rTask would have loaded so far if it had loaded without a pause since
+            the rProgram's start.
         queue: heap of (time in seconds, vEU, type of event).
         loading: heap of (value of ``each`` at which a load ends, vEU of the load).
         sleepers: for each rTask that barriers wait for, as (vEU, order), the vEUs of these

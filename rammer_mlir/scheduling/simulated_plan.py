@@ -1,4 +1,4 @@
-"""Makes the plan that a graph would be executed with, to simulate it without compilation."""
+"""Makes the plan by which the compiler would execute a graph, for simulations."""
 
 from __future__ import annotations
 

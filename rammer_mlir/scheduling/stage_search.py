@@ -49,13 +49,14 @@ class SearchCounts:
     Attributes:
         units: count of units of all blocks.
         blocks: count of blocks whose stages were found.
-        distinct: count of searched blocks, without blocks that are copies of a searched block.
-        cut: count of blocks that were cut in parts, because a search of the whole block would
-            exceed the limit on transitions.
-        states: count of sets of units for which the best schedule was computed, in all distinct
-            blocks (IOS section 4.2).
+        distinct: count of searches that found the stages of a block; copies of a searched block
+            need no search.
+        cut: count of blocks that were cut into parts, because the search of the whole block
+            exceeded the limit on transitions.
+        states: count of sets of units for which the best schedule was computed, in all searches,
+            including those that exceeded the limit on transitions (IOS section 4.2).
         transitions: count of pairs of a state and a subset of the state that was tried as the last
-            stage, in all distinct blocks (IOS section 4.2).
+            stage, in all searches (IOS section 4.2).
     """
 
     units: int = 0

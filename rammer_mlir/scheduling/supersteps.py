@@ -23,6 +23,7 @@ def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
     """Return a plan with the same rKernels, vEUs and orders, in the fewest supersteps.
 
     An rTask goes to the earliest superstep that satisfies two conditions:
+
     - the previous rTask on the same vEU is in this superstep or in an earlier superstep;
     - all rTasks on other vEUs that the rTask reads from are in earlier supersteps.
 
@@ -62,8 +63,9 @@ def _ready(
 ) -> list[int]:
     """Return for each rTask in ``sources`` the first superstep in which ``veu`` may use its result.
 
-    If the rTask of ``sources`` runs on ``veu``, this is the superstep of the rTask, otherwise the
-    next superstep. ``veu_of`` and ``step_of`` have the vEU and the superstep of each rTask.
+    If the rTask in ``sources`` runs on ``veu``, the result is the superstep of this rTask,
+    otherwise the next superstep. ``veu_of`` and ``step_of`` have the vEU and the superstep of each
+    rTask.
     """
     return [step_of[source] + (veu_of[source] != veu) for source in sources]
 
@@ -83,11 +85,11 @@ def _crossings(table: TaskTable, veu_of: Sequence[int]) -> int:
 def fold(plan: Plan, num_veus: int) -> Plan:
     """Return the plan on at most ``num_veus`` vEUs, for a machine with fewer threads than vEUs.
 
-    Each of the new vEUs executes the lists of several old vEUs, one list after another.
+    Each of the new vEUs executes the rTasks of several old vEUs, one old vEU after another.
 
     Raises:
-        ScheduleError: if an rProgram has waits between vEUs: a wait for an rTask that is later on
-            the same new vEU would block forever.
+        ScheduleError: if an rProgram has waits between vEUs. A wait could block forever, because
+            the awaited rTask could follow on the same new vEU.
     """
     for number, program in enumerate(plan.programs):
         if program.num_waits:

@@ -92,7 +92,7 @@ def plan_of(
 ) -> Plan:
     """Return a plan of one rProgram for a placement, without redundant waits.
 
-    The waits order each rTask after the rTasks that ``awaited`` has for it. The plan's
+    Barriers ensure that each rTask starts after the rTasks in ``awaited`` have ended. The plan's
     ``predicted_seconds`` come from a simulation.
 
     Args:

@@ -31,8 +31,8 @@ class _Places:
 
     The hull of a use is the range from its first to its last element. For each power of two, from a
     minimum on, the buffer is divided into buckets of this many elements. A use is stored for the
-    smallest bucket size that is not below the length of its hull. So the hull overlaps one or two
-    buckets of this size.
+    smallest bucket size that is not below the length of the use's hull. So the hull overlaps one or
+    two buckets of this size, and the use is listed only in these buckets.
     """
 
     def __init__(self, num_elements: int) -> None:
@@ -148,9 +148,10 @@ def _without(parts: Sequence[Interval], interval: Interval) -> list[Interval]:
 def filled(boxes: Boxes) -> Interval | None:
     """Return the first and the last element of ``boxes`` if all elements between are in boxes.
 
-    Return None in the other cases: an element between them is in no box; all boxes are empty; or
-    the check would be too large. It is too large if the range has more than ``_MOST_ELEMENTS``
-    elements, or if the boxes of one size have more than ``_MOST_ELEMENTS`` contiguous intervals.
+    Return None if an element between the first and the last is in no box, or if all boxes are
+    empty. Also return None if the check would take too long: if the range has more than
+    ``_MOST_ELEMENTS`` elements, or the boxes of one size have more than ``_MOST_ELEMENTS``
+    contiguous intervals.
     """
     kept = (boxes.sizes > 0).all(axis=1)
     if not kept.any():

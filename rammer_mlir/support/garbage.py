@@ -19,8 +19,8 @@ def paused_collector(paused: bool = True) -> Generator[None]:
     """Pause the garbage collector within the block.
 
     The block has no effect if ``paused`` is False, or if the collector is already paused by the
-    user or by another thread's block. A block that has paused the collector lets the collector
-    continue when the block ends, even if another thread is still in a block without effect.
+    user or by another thread's block. At the end of the block that has paused the collector, the
+    collector continues, even if another thread is still in its own block.
     """
     if not paused or not gc.isenabled() or not _pausing.acquire(blocking=False):
         yield

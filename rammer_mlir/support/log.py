@@ -116,11 +116,11 @@ def shown_on_stderr(
 ) -> Generator[None]:
     """Write the project's log messages to standard error within the block.
 
-    If neither ``shown`` nor ``explain_cache`` is true, a line of progress is shown instead, on a
-    terminal only.
+    If both ``shown`` and ``explain_cache`` are false, show a line of progress instead, provided
+    that standard error is a terminal.
 
     Args:
-        shown: write all messages of level INFO.
+        shown: write all messages of level INFO or above.
         quiet: show no line of progress.
         explain_cache: write the messages about the compile cache, even if ``shown`` is False.
     """

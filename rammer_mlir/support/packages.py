@@ -1,7 +1,7 @@
 """Imports packages that parts of this project require but that may not be installed.
 
-Running artifacts requires only NumPy, and compiling requires all dependencies; after ``pip install
---no-deps``, any of them may be missing.
+Running artifacts requires only NumPy; compiling requires all dependencies. After ``pip install
+--no-deps``, any dependency may be missing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ The MLIR bindings are left out, because their own module reports their absence.
 def told_if_missing() -> Generator[None]:
     """Replace the import error of a missing dependency by an error of one line, within the block.
 
-    Import errors of packages that are no dependencies of this project are raised unchanged.
+    Import errors of packages that are not dependencies of this project are raised unchanged.
 
     Raises:
         MissingPackageError: for the first package that an import did not find.
@@ -54,7 +54,7 @@ def missing(name: str, wanted: str, advice: str) -> MissingPackageError:
     Args:
         name: the name of the package.
         wanted: the beginning of the message: a clause that names the use and the package.
-        advice: the end of the message: the remedy.
+        advice: the end of the message: how to install the package.
     """
     return MissingPackageError(f"{wanted}: expected it installed, found none; {advice}", name=name)
 
@@ -62,7 +62,8 @@ def missing(name: str, wanted: str, advice: str) -> MissingPackageError:
 def optional_package(name: str, purpose: str, advice: str) -> ModuleType:
     """Import and return the optional package or module ``name``.
 
-    ``purpose`` and ``advice`` are the use of the package and the remedy, for the error's message.
+    ``purpose`` (the feature that needs the package) and ``advice`` (how to install the package) are
+    parts of the error's message.
 
     Raises:
         MissingPackageError: if the package is not installed.

@@ -158,7 +158,11 @@ class Registry(Generic[T]):
             raise OptionError(f"{self.noun} '{name}' was not registered: expected one that was")
 
     def extensions(self) -> list[Extension[T]]:
-        """Return all registered objects and all objects of packages; load every entry point."""
+        """Return all objects that a program has registered or a package offers.
+
+        Entry points are loaded unless their name is taken. If an object cannot be used, the
+        ``problem`` of the ``Extension`` has the reason.
+        """
         registered = [Extension(n, _module_of(v), v) for n, v in sorted(self._registered.items())]
         offered = [
             self._extension(name, package)

@@ -1,4 +1,4 @@
-"""Counts the cores that this process may use, by its affinity and control groups' quotas."""
+"""Counts the cores that this process may use, by CPU affinity and quotas of control groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issues warnings that name the line of the user's program that causes them."""
+"""Issues warnings, each with the line of the user's program that causes the warning."""
 
 from __future__ import annotations
 

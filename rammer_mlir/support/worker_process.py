@@ -93,7 +93,7 @@ class WorkerProcess:
             self._stop()
 
     def close(self) -> None:
-        """End the child process for good, even during a request of another thread.
+        """End the child process permanently, even during a request of another thread.
 
         A request in progress, and all later requests, raise ``WorkerDied``.
         """

@@ -28,9 +28,9 @@ class Segment:
 def critical_path(timeline: Timeline) -> tuple[Segment, ...]:
     """Return the critical path in order of time.
 
-    The path is traced back from the span that ended last. The predecessor of a span is the previous
-    span of the same vEU. But the predecessor of a barrier or launch that had to wait is the rTask
-    that ended last among the awaited rTasks.
+    The path is traced back from the span that ended last. The predecessor of a span is usually the
+    previous span of the same vEU. If the span is a barrier or launch that had to wait, the
+    predecessor is the span of the awaited rTask that ended last.
     """
     lanes = [_Lane(spans) for spans in timeline.veus]
     last = [(lane.spans[-1].end, veu) for veu, lane in enumerate(lanes) if lane.spans]

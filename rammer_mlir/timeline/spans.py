@@ -25,7 +25,8 @@ class Span:
         waits: for a wait or a launch, pairs (vEU, steps). The wait ends when each of these vEUs has
             completed ``steps`` rTasks, counted over all rPrograms of the run.
         module: the external module that implements the rKernel; empty for the compiler's own code.
-        is_exclusive: whether the rTask uses the whole device, while the other vEUs wait.
+        is_exclusive: whether the span is an rTask that uses the whole device, while the other vEUs
+            wait.
     """
 
     veu: int

@@ -147,6 +147,23 @@ def test_side_effects_are_torchs(caplog: pytest.LogCaptureFixture) -> None:
     assert len(warnings_of(caplog)) == 2
 
 
+def test_views_of_inputs_are_torchs(caplog: pytest.LogCaptureFixture) -> None:
+    """A result that shares memory with an input still does, so that writes to it reach both."""
+
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        return x.view(-1), x + 1
+
+    x = X.clone()
+    with torch.no_grad():
+        view, _ = compiled(function)(x)
+        view[0] = 7
+        assert x[0, 0] == 7
+        (message,) = warnings_of(caplog)
+        assert "result 'view' is a view of 'L_x_'; return a copy" in message
+        with pytest.raises(Exception, match="is a view of"):
+            compiled(function, strict=True)(x)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

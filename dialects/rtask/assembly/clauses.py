@@ -52,9 +52,9 @@ def location(cursor: Cursor, name: str | None = None, place: str = "") -> str:
     """Parse an optional ``loc(LOCATION)``; return the operation's location as text.
 
     If ``name`` is None, return the parsed text, or an empty string if no ``loc`` comes next.
-    Otherwise, ``name`` is the name of the model's node, as a string literal; return
-    ``loc(NAME(LOCATION))``, where LOCATION is ``place``, such as ``"-":3:5``, if no ``loc`` comes
-    next. A result that is not empty begins with a space.
+    Otherwise, return ``loc(NAME(LOCATION))``, where NAME is ``name``, the name of the model's node
+    as a string literal. If no ``loc`` comes next, LOCATION is ``place``, such as ``"-":3:5``. A
+    result that is not empty begins with a space.
     """
     given = cursor.balanced("(") if cursor.accept("loc") else ""
     if name is None:

@@ -15,8 +15,8 @@ _LONGEST_FOUND = 40
 def token(pattern: str) -> re.Pattern[str]:
     """Return a compiled regular expression that matches a token and any white space before it.
 
-    ``pattern`` is the regular expression of the token alone; group 1 of the result matches it.
-    Comments before the token are matched, too.
+    ``pattern`` is the regular expression of the token alone, which becomes group 1 of the result.
+    The result also matches comments before the token.
     """
     return re.compile(f"{_TRIVIA}({pattern})")
 

@@ -71,8 +71,8 @@ def check_encoding(module: str | bytes) -> None:
 def file_of(location: ir.FileLineColLoc) -> str:
     """Return the name of a location's file; "-" if the name is not UTF-8.
 
-    Bytecode stores some attributes as text. If MLIR finds an error in such a text, the location of
-    the diagnostic has the text in place of a file's name.
+    The name may be other text: bytecode stores some attributes as text, and if MLIR finds an error
+    in the text of an attribute, the diagnostic's location has this text as its file name.
     """
     return "-" if _ESCAPED.search(str(location)) else location.filename
 
@@ -148,9 +148,9 @@ def _texts_of(section: bytes) -> list[bytes]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Decode the integer of variable length at byte ``at``; return it and the offset of its end.
+    """Decode the variable-length integer at byte ``at``; return its value, and its end offset.
 
-    The count of trailing zero bits in the integer's first byte is the count of its other bytes.
+    The number of trailing zero bits of the first byte is the number of bytes that follow it.
     """
     first = data[at]
     if first == 0:

@@ -1,9 +1,10 @@
 """Checks the nesting depth of a module's text, because MLIR recurses at each level.
 
 A text that is nested too deeply would overflow the stack of MLIR's parser, verifier or printer.
-Levels are brackets, including those of types, and signs in affine expressions. An alias of a type
-or attribute has the levels of the aliases that it names. MLIR prints an alias with all named
-aliases expanded, so the length of the expanded text is limited, too.
+A level is an open bracket, also in a type, or one of several minus signs in a row in an affine
+expression. The levels of an alias of a type or attribute include those of the aliases in its
+definition. MLIR prints an alias with all aliases in it expanded, so the length of the expanded text
+is limited, too.
 """
 
 from __future__ import annotations

@@ -360,7 +360,7 @@ def _cycles_of_lines(
 ) -> float:
     """Return the cycles that cache misses on an operand cost a micro tile.
 
-    In these cycles, the operand's cache lines are loaded into the first level, several times if the
+    A line counts once for each load into the first-level cache, that is, several times if the
     lines evict one another. ``points`` maps each tiled loop to its count of iterations in the micro
     tile.
     """

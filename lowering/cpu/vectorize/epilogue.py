@@ -20,7 +20,7 @@ class Epilogue:
         argument: the index of its operand that is the result of the reduction.
         dims: for each dimension of the epilogue, the corresponding dimension of the reduction.
         keeps: whether the reduction's result must be stored in addition to the epilogue's output,
-            because further operations read the result.
+            because other operations read the result.
     """
 
     operation: ir.Operation
@@ -98,8 +98,8 @@ def _aliasing_permits_fusion(reduction: Structured, generic: Structured, argumen
 
     ``generic`` is the epilogue, which reads the reduction's result as operand ``argument``. None of
     the epilogue's other inputs may alias that result, and the epilogue's output may not alias an
-    input of the reduction. The output may alias the result, or another input of the epilogue, only
-    if both are the same memref with the same indexing map.
+    input of the reduction. The epilogue's output may alias an input of the epilogue, such as the
+    reduction's result, only if output and input are the same memref with the same indexing map.
     """
     *inputs, output = generic.operands
     *sources, result = reduction.operands

@@ -40,7 +40,7 @@ def vectorize_kernels(
     Args:
         module: the module.
         vector_bits: width of a vector register in bits.
-        registers: the most vector registers that a micro tile may use; 0 for the default.
+        registers: maximum count of vector registers of a micro tile; 0 for the default.
         byte_products: name of the instruction for products of 8-bit integers: ``vpdpbusd`` or
             ``pmaddwd``; empty for none.
     """

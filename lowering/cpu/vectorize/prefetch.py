@@ -220,9 +220,9 @@ class _Tile:
     def _dense_steps(self, strides: Sequence[int]) -> tuple[int, int]:
         """Return how many elements of an operand an iteration reads, and the count of iterations.
 
-        An iteration is an iteration of all reduction loops together, as if they were one loop. Both
-        numbers are 0 if successive iterations do not read contiguous memory. ``strides`` has the
-        operand's stride along each loop, in elements.
+        The reduction loops count as a single loop, as if they were collapsed. Both numbers are 0 if
+        successive iterations do not read contiguous memory. ``strides`` has the operand's stride
+        along each loop, in elements.
         """
         width, reach = 0, 0
         for dim in sorted(self._reductions, key=lambda dim: strides[dim]):
@@ -237,7 +237,7 @@ class _Tile:
         """Return the contiguous ranges of memory in which a micro tile reads an operand.
 
         A key of the result is the offset in elements of a range's first register. The value is the
-        length of the range, counted in panels; a panel has ``reach`` elements, those that the whole
+        length of the range in units of ``reach`` elements, the count of elements that the whole
         reduction reads contiguously. ``strides`` has the operand's stride along each loop, in
         elements.
         """

@@ -93,8 +93,8 @@ def _tiled(
 def _in_instance_order(nest: LoopNest, plan: TilePlan) -> TilePlan:
     """Return ``plan`` with the loops over its registers ordered to reduce register pressure.
 
-    The outer loops are those along which the operand with the fewest registers is invariant. Its
-    registers stay live, and the registers of the other operands have short live ranges.
+    The outer loops are those along which the operand with the fewest registers is invariant. The
+    registers of this operand stay live; the registers of other operands have short live ranges.
     """
     if not nest.inputs:
         return plan

@@ -1,6 +1,7 @@
 """Emits contractions by a plan: operands staged in shared memory, results in register tiles.
 
-Groups of threads divide the iterations of each staged chunk.
+Operands are staged in chunks: a chunk is the part of each operand that some consecutive iterations
+of the first reduction loop read. Groups of threads divide the iterations of each chunk.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ class StagingMemory:
 class Share:
     """A thread's share of the block's work.
 
-    A tile belongs to a thread or, with matrix instructions, to a warp. Groups of threads divide the
-    iterations of a chunk.
+    A thread or, with matrix instructions, a warp computes a tile of results. Groups of threads
+    divide the iterations of a chunk, which is the part of the reduction that is staged at a time.
 
     Attributes:
         group: index of the thread's group.
         tile: index of the thread's tile along each parallel loop.
         starts: index of the thread's first result along each parallel loop.
-        active: an i1 that tells whether the thread computes at all; None if all threads do.
+        active: an i1 that tells whether the thread computes results; None if all threads do.
         warp: emitter of the matrix instructions of the thread's warp, None if threads compute
             individually.
     """
@@ -172,11 +173,11 @@ class _Emitter:
     def _walk(
         self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]
     ) -> list[ir.Value]:
-        """Emit the loop over chunks, fetching the next chunk during the current computation.
+        """Emit the loop over chunks, which prefetches the next chunk; return the accumulators.
 
-        ``origin`` has the indices of the first of the results that the GPU's block computes in the
-        current iteration of the loops of ``emit``. ``results`` has the initial values of the
-        thread's accumulators. Returns the final accumulators.
+        ``origin`` has, for each parallel loop, the index of the first result that the block
+        computes in the current iteration of the loops of ``emit``. ``results`` has the initial
+        values of the thread's accumulators.
         """
         chunks = constant(self._plan.num_chunks)
         loop = scf.ForOp(constant(0), chunks, constant(1), results)
@@ -287,9 +288,9 @@ class _Emitter:
     def _store(self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]) -> None:
         """Emit the accumulation of a thread's results into the output.
 
-        ``origin`` has the indices of the first of the results that the GPU's block computes in the
-        current iteration of the loops of ``emit``, and ``share`` the thread's part of these
-        results.
+        ``origin`` has, for each parallel loop, the index of the first result that the block
+        computes in the current iteration of the loops of ``emit``. ``share`` describes the thread's
+        part of the work.
         """
         with when(share.active):
             starts = [add(o, start) for o, start in zip(origin, share.starts, strict=True)]
@@ -301,9 +302,9 @@ class _Emitter:
         """Emit the combination of all groups' partial results, and the store of the totals.
 
         The partial results are exchanged in shared memory, and the totals are accumulated into the
-        output. ``origin`` has the indices of the first of the results that the GPU's block computes
-        in the current iteration of the loops of ``emit``. ``results`` has a thread's partial
-        results, and ``share`` the thread's part of the work.
+        output. ``origin`` has, for each parallel loop, the index of the first result that the block
+        computes in the current iteration of the loops of ``emit``. ``results`` has a thread's
+        partial results. ``share`` describes the thread's part of the work.
         """
         plan, total = self._plan, self._plan.num_results
         partial = self._memory.view(0, plan.groups * total, results[0].type)

@@ -46,7 +46,7 @@ class MfmaProducts:
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
         """Emit the matrix instructions for one k-step of a wave's tile; return the accumulators.
 
-        A k-step has as many iterations along k as one instruction sums.
+        A k-step comprises the iterations along k that one instruction sums.
 
         Args:
             bases: for each operand, the index in shared memory of the first element that the wave's

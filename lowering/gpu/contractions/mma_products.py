@@ -71,10 +71,10 @@ class MmaProducts:
     """
 
     def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value) -> None:
-        """Emit the positions in fragments and result matrices that belong to a lane.
+        """Emit the positions of a lane's elements in fragments and result matrices.
 
-        They depend on ``lane``, the lane's index in its warp. ``boxes`` are the staged operands in
-        shared memory.
+        ``lane`` is the lane's index in its warp. ``boxes`` are the staged operands in shared
+        memory.
         """
         assert plan.matrix is not None
         self._plan, self._matrix, self._boxes = plan, plan.matrix, boxes
@@ -97,7 +97,7 @@ class MmaProducts:
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
         """Emit the matrix instructions for one k-step of a warp's tile; return the new results.
 
-        A k-step has as many iterations along k as one instruction sums.
+        A k-step comprises the iterations along k that one instruction sums.
 
         Args:
             bases: for each operand, the index in shared memory of the first element that the warp's

@@ -1,10 +1,11 @@
 """Plans how a GPU block computes a contraction (a matrix product, a convolution), without IR.
 
-The block iterates over *chunks* of a reduction loop. For each chunk it stages the boxes of the
-operands in shared memory, from which its threads compute tiles of results in registers. If there
-are fewer tiles than threads, *groups* of threads divide the iterations of the chunk, and their
-partial results are combined in shared memory. All sizes are static; at edges, boxes are padded with
-zeros and results beyond the edge are dropped.
+The block iterates over *chunks* of the first reduction loop. For each chunk, the block stages a box
+(the rectangular part that the chunk reads) of each operand in shared memory, from which the threads
+compute tiles of results in registers. If there are fewer tiles than threads, *groups* of threads
+divide the iterations of the chunk, and the groups' partial results are combined in shared memory.
+All sizes are static: at the edges of an operand, boxes are padded with zeros, and results beyond
+the edges of the output are dropped.
 
 If the target has matrix instructions, the threads of a warp compute a tile jointly.
 """
@@ -102,9 +103,9 @@ class Staged:
     reach: tuple[int, ...]
 
     def factor(self, loop: int) -> int:
-        """Return by how many elements the operand's index in shared memory grows per iteration.
+        """Return the operand's stride in shared memory along a loop, in elements per iteration.
 
-        ``loop`` is the index of the loop that iterates.
+        ``loop`` is the index of the loop.
         """
         rows = zip(self.access.rows, self.strides, strict=True)
         return sum(row[loop] * stride for row, stride in rows)
@@ -142,8 +143,8 @@ class ContractionPlan:
         block: number of results along each parallel loop that the block computes at a time.
         tile: number of results along each parallel loop of a tile.
         adjacent: for each parallel loop, whether the results of a tile are adjacent. Otherwise, the
-            tiles are interleaved: consecutive results of a tile are as many indices apart as there
-            are tiles along the loop.
+            tiles are interleaved: with n tiles along the loop, consecutive results of a tile are n
+            indices apart.
         groups: number of groups of threads, or of warps, that divide the iterations of a chunk.
         chunk: number of iterations of the first reduction loop that are staged at a time.
         unrolled: number of unrolled iterations of the innermost reduction loop.
@@ -203,8 +204,8 @@ class ContractionPlan:
     def _fragment_offsets(self, matrix: MatrixLoops) -> list[tuple[int, ...]]:
         """Return the distance of each of a lane's results from its first result, per parallel loop.
 
-        The distances are in iterations. The results are ordered by matrix, in row-major order of
-        the matrices in the warp's tile, then as the lane holds them within a matrix.
+        The distances are in iterations. The matrices of the warp's tile are in row-major order;
+        within a matrix, the results are in the order of ``MatrixUnit.results``.
         """
         rows, columns = self.num_matrices
         unit = matrix.unit
@@ -265,21 +266,19 @@ class ContractionPlan:
         return found
 
     def tile_steps(self, staged: Staged) -> tuple[int, ...]:
-        """Return how far the elements that adjacent tiles read are apart in an operand's box.
+        """Return the strides between adjacent tiles in an operand's box, one per parallel loop.
 
-        There is a distance for each parallel loop: that between the first elements that two tiles,
-        adjacent along the loop, read in shared memory, in elements. ``staged`` is the operand's
-        box.
+        A stride is the distance, in elements of shared memory, between the first elements read by
+        two tiles that are adjacent along the loop. ``staged`` is the operand's box.
         """
         loops = zip(self.contraction.parallel, self.scales, strict=True)
         return tuple(staged.factor(loop) * scale for loop, scale in loops)
 
     def group_step(self, staged: Staged) -> int:
-        """Return how far the elements that adjacent groups read are apart in an operand's box.
+        """Return the stride between adjacent groups of threads (or warps) in an operand's box.
 
-        The distance is that between the first elements that the two groups read, in elements of
-        shared memory. ``staged`` is the operand's box there. A group is one of the ``groups``
-        groups of threads (or warps) that divide a chunk.
+        The stride is the distance, in elements of shared memory, between the first elements that
+        two adjacent groups read. ``staged`` is the operand's box.
         """
         return staged.factor(self.contraction.reduced[0]) * self.span
 

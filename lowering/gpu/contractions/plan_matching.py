@@ -48,10 +48,10 @@ def plan_contractions(
     *,
     matrix_unit: MatrixUnit | None = None,
 ) -> tuple[Plan, ...]:
-    """Plan the ``linalg.generic`` operations of an rKernel for which a plan exists.
+    """Plan the ``linalg.generic`` operations of an rKernel where possible; return the plans.
 
-    Returns the plans. Each planned operation gets the attribute ``rtask.contraction``, which has
-    the index of its plan in the returned tuple.
+    Each planned operation gets the attribute ``rtask.contraction``: the index of the operation's
+    plan in the returned tuple.
 
     Args:
         kernel: an rKernel before the pass ``expand-strided-metadata``, after which fewer sizes of
@@ -95,8 +95,8 @@ def read_contraction(generic: Structured) -> Contraction | None:
     """Return the contraction that a ``linalg.generic`` computes; None if it does not compute one.
 
     A contraction has one result, a reduction over the inputs, and reads the inputs at linear
-    functions of the loop indices. The result is also None if the trip count of a loop has no known
-    bound or that of a reduction loop is dynamic.
+    functions of the loop indices. The result is also None if a loop's trip count has no known
+    bound, or if a reduction loop's trip count is dynamic.
     """
     if generic.num_outputs != 1 or not generic.reduction_loops or generic.uses_index:
         return None

@@ -57,10 +57,11 @@ def plan_contraction(
     *,
     unit: MatrixUnit | None = None,
 ) -> ContractionPlan | None:
-    """Return a block's plan with the least predicted time; None if a plan is not worthwhile.
+    """Return a block's plan with the least predicted time; None if no plan is worthwhile or fits.
 
-    A plan is not worthwhile if operand elements are reused too little, or if the contraction is
-    small. The result is also None if no plan fits in shared memory.
+    Plans with the matrix instruction, if any fits, take precedence over all others. No plan is
+    worthwhile if operand elements are reused too little, if the contraction is small, or if an
+    input does not depend on the first reduction loop. A plan must fit in shared memory.
 
     Args:
         contraction: the contraction.
@@ -164,12 +165,12 @@ def _block(extents: Sequence[int], tile: Sequence[int], threads: int) -> tuple[i
 def _with_chunks(
     contraction: Contraction, tiling: Tiling, workers: int, shared_limit: int
 ) -> ContractionPlan | None:
-    """Return the plan with the most groups and, for this number of groups, the longest chunk.
+    """Return the plan that fits with the most groups and, among those, the longest chunk.
 
-    Groups of threads (or warps) divide the iterations of a chunk. Returns None if no plan fits: a
-    plan may need at most ``shared_limit`` bytes of shared memory, and a thread may copy at most
-    ``MOST_FETCHED`` bytes per chunk. ``workers`` is the block's number of warps if ``tiling`` uses
-    the matrix unit, else its number of threads.
+    Groups of threads (or warps) divide the iterations of a chunk. A plan fits if it needs at most
+    ``shared_limit`` bytes of shared memory, and each thread copies at most ``MOST_FETCHED`` bytes
+    per chunk. Returns None if no plan fits. ``workers`` is the block's number of warps if
+    ``tiling`` uses matrix instructions, else the block's number of threads.
     """
     extent = contraction.extents[contraction.reduced[0]]
     if tiling.num_tiles > workers:
@@ -205,7 +206,7 @@ def _copied(found: ContractionPlan, threads: int) -> int:
 
 
 def _unrolled(contraction: Contraction, span: int) -> int:
-    """Return the number of iterations of the innermost reduction loop to unroll.
+    """Return the unroll factor of the innermost reduction loop.
 
     Groups of threads divide the iterations of a chunk; ``span`` is the number of iterations of the
     first reduction loop that each group computes per chunk.
@@ -270,10 +271,10 @@ def _overhead(found: ContractionPlan) -> float:
 
 
 def _elements_of_a_tile(found: ContractionPlan, access: Access) -> tuple[float, int]:
-    """Return how many elements of an operand a thread loads from shared memory, and the load width.
+    """Return how many elements of an operand a thread loads per iteration, and the load width.
 
-    The first number is the elements per iteration of the reduction loops; the second number is the
-    elements per load: 1, 2 or 4.
+    The elements are loaded from shared memory in each iteration of the reduction loops. The load
+    width is the number of elements per load: 1, 2 or 4.
     """
     contraction = found.contraction
     elements = prod(

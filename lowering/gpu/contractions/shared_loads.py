@@ -87,11 +87,10 @@ class SharedLoads:
 
 
 def _offset(box: Box, point: Point) -> int:
-    """Return the static part of an element's distance, in elements, from its operand's base.
+    """Return an element's static offset in shared memory, in elements, from its operand's base.
 
-    The base is the first element of the operand in shared memory that the thread reads. The element
-    is read at the loop indices ``point``. The static part of the distance is the contribution of
-    the static loop indices.
+    The base is the first element of the operand that the thread reads. ``point`` has the loop
+    indices at which the element is read; only the static indices contribute to the static offset.
     """
     known = [(loop, index) for loop, index in enumerate(point) if isinstance(index, int)]
     return sum(index * box.staged.factor(loop) for loop, index in known)

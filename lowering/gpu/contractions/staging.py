@@ -1,8 +1,9 @@
 """Emits copies of operands' boxes from device to shared memory, by all threads of a block.
 
-A fetch begins before the computation that it overlaps with, and finishes after that computation.
-With asynchronous copies, the end of a fetch is a wait for the copies. Otherwise the elements stay
-in registers during the computation, and the end of the fetch stores them to shared memory.
+A fetch copies the boxes for the next chunk of the reduction while the threads compute on the
+current chunk. With asynchronous copies, the end of a fetch is a wait for the copies. Otherwise the
+fetched elements stay in registers during the computation, and the end of the fetch stores the
+elements to shared memory.
 """
 
 from __future__ import annotations
@@ -164,7 +165,10 @@ class AsyncCopies:
 
 
 def _is_async(piece: Piece) -> bool:
-    """Return whether ``cp.async`` can copy a piece: contiguous, long enough, from device memory."""
+    """Return whether ``cp.async`` can copy a piece.
+
+    The piece must be contiguous, long enough and in device memory.
+    """
     kind = piece.box.source.type
     strides, _ = kind.get_strides_and_offset()
     return piece.num_bytes >= _LEAST_ASYNC and strides[-1] == 1 and kind.memory_space is None

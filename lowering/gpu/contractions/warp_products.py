@@ -30,7 +30,7 @@ class WarpProducts(Protocol):
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
         """Emit the matrix instructions for one k-step of a warp's tile; return the new results.
 
-        A k-step has as many iterations along k as one instruction sums.
+        A k-step comprises the iterations along k that one instruction sums.
 
         Args:
             bases: for each operand, the index in shared memory of the first element that the warp's

@@ -62,7 +62,7 @@ class Pointers:
         """Emit a pointer to the element of a memref at the given indices.
 
         The constant part of the element's offset is added last. The pointer without the constant
-        part may be outside of the buffer; only the final pointer is known to be inside.
+        part may be outside of the buffer; only the final pointer is known to be inside the buffer.
         """
         buffer, begin, strides = self._layout(buffer)
         steps = [self._step(*pair) for pair in zip(indices, strides, strict=True)]
@@ -75,9 +75,10 @@ class Pointers:
         return self._behind(pointer, element, [], place.constant) if place.constant else pointer
 
     def _far(self, pointer: ir.Value, element: ir.Type, place: IndexParts) -> ir.Value:
-        """Emit a pointer to the element at index ``place``; first add the two parts of the index.
+        """Emit a pointer to the element at index ``place``, from the sum of the index's two parts.
 
-        This is necessary if the constant part is too large for the immediate offset of a load.
+        Adding the parts first is necessary if the constant part is too large for the immediate
+        offset of a load.
         """
         at = arith.constant(ir.IndexType.get(), place.constant)
         if place.rest is not None:
@@ -85,11 +86,12 @@ class Pointers:
         return self._behind(pointer, element, [self._converted(at)], _DYNAMIC)
 
     def _layout(self, buffer: Buffer) -> tuple[Buffer, IndexParts, list[int | ir.Value]]:
-        """Return a buffer with the base of ``buffer``, and the offset and strides of ``buffer``.
+        """Return a memref with the base pointer of ``buffer``; also its offset and strides.
 
-        The returned buffer is the source of the ``memref.reinterpret_cast`` that makes ``buffer``,
-        if its offset is dynamic and its strides are static, else ``buffer`` itself. The offset,
-        split into a dynamic and a constant part, and the strides are in elements.
+        Offset and strides are those of ``buffer``, in elements; the offset is split into a dynamic
+        and a constant part. The returned memref is ``buffer`` itself or, if ``buffer`` is a
+        ``memref.reinterpret_cast`` with a dynamic offset and static strides, the source of this
+        cast.
         """
         strides, offset = buffer.type.get_strides_and_offset()
         dynamic = ir.ShapedType.get_dynamic_stride_or_offset()

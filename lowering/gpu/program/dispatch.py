@@ -1,9 +1,10 @@
 """Emits the persistent kernel, in which each block executes the records of its vEU.
 
-Long programs get a loop over the task table with a call for each distinct rKernel. Short programs
-get straight-line code for each vEU, in which buffers and rTask ids are constants. In both cases a
-barrier reads the awaited vEUs and steps from the task table, because each thread of the block waits
-for a different vEU.
+A record is a run of rTasks or a barrier; the task table is an array of words that encodes the
+records of all vEUs. Long programs get a loop over the task table with a call for each distinct
+rKernel. Short programs get straight-line code for each vEU, in which buffers and rTask ids are
+constants. In both cases a barrier reads the awaited vEUs and steps from the task table, because
+each thread of the block waits for a different vEU.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class _DispatchLoop:
         return _Fetched(position, words)
 
     def _execute(self, record: _Fetched) -> _Fetched:
-        """Emit the execution of a record; return the record that follows."""
+        """Emit the execution of a record; return the next record of the vEU."""
         kinds = [value.type for value in record.values]
         kernels = self._layout.program.kernels
         switch = scf.IndexSwitchOp(kinds, as_index(record.words[0]), range(len(kernels)))
@@ -153,11 +154,11 @@ class _DispatchLoop:
         return _Fetched(position, words)
 
     def _run(self, number: int, record: _Fetched) -> _Fetched:
-        """Emit the rTasks of a run record, and the publication if the record has one.
+        """Emit the rTasks of a run record, which calls rKernel ``number``; return the next record.
 
-        The record calls rKernel ``number``. The publication stores the vEU's step counter. Returns
-        the record that follows. This record is fetched after the rTasks, because its words would
-        occupy registers during the rKernel.
+        If the record has a step count, the vEU's step counter is then stored, else only a block
+        barrier follows. The next record is fetched after the rTasks, because its words would occupy
+        registers during the rKernel.
         """
         table, kernel = self._frame.table, self._layout.program.kernels[number].name
         _, first, count, arguments = (as_index(value) for value in record.words[:4])
@@ -185,9 +186,8 @@ class _DispatchLoop:
         Args:
             kernel: index of the rKernel.
             argument: index of the argument.
-            arguments: position in the task table of the arguments of the current record. If rTasks
-                of the rKernel use different buffers for the argument, the buffer's index is read
-                there.
+            arguments: position in the task table of the current record's arguments. The buffer's
+                index is read from there if rOperators pass different buffers for the argument.
         """
         kind = bytes_type(DYNAMIC)
         numbers = self._buffers_of(kernel, argument)
@@ -209,7 +209,7 @@ class _DispatchLoop:
         return sorted({self._layout.buffers.index((slot.base, slot.index)) for slot in slots})
 
     def _barrier(self, record: _Fetched) -> _Fetched:
-        """Emit the wait of a barrier record; return the record that follows.
+        """Emit the wait of a barrier record; return the next record of the vEU.
 
         If the watchdog has stopped the program, the returned record is an end record.
         """

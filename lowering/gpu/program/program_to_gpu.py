@@ -154,7 +154,7 @@ def lower_to_gpu(
         num_veus: number of blocks of the kernel.
         target: the GPU.
         straight_line_limit: a program of at most this number of records becomes straight-line code
-            instead of a dispatch loop.
+            instead of a dispatch loop; ignored with a watchdog or ``per_operator``.
         modules: modules of foreign code that the rKernels call.
         watchdog: number of polls of a step counter after which a waiting vEU stops the program; 0
             for no watchdog.

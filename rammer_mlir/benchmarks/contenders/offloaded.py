@@ -40,7 +40,7 @@ class RunSeconds:
         foreign: time of rTasks that foreign code computes.
         own: time of rTasks of this compiler's rKernels, without ``copies``.
         copies: time of rTasks of this compiler's rKernels that only move data.
-        invocation: time of waits at barriers, launches, and idle vEUs.
+        invocation: time of a program's run outside of rTasks: launches, waits, and idle vEUs.
         host: time outside of compiled programs.
         rtasks: number of rTasks that foreign code computes.
     """
@@ -111,7 +111,7 @@ class Offloaded:
         return StartupSeconds(self._compiling, self._first_run or 0.0)
 
     def kept_regions(self) -> int | None:
-        """Return the number of regions that the choice by predicted time left to code generators.
+        """Return the number of regions that predicted times assigned to foreign code generators.
 
         The result is None unless the compile option ``offload_choice`` was ``cost``. It is also
         None if a part of the model has open dimensions, because such a part is compiled for each
@@ -184,10 +184,9 @@ def run_seconds(total: float, lines: Sequence[Timeline]) -> RunSeconds:
     """Return the times of a run by kind of work.
 
     Args:
-        total: seconds of the run without recording.
-        lines: recorded timelines of the run's programs. If these timelines together take longer
-            than ``total``, because recording slows programs down, their duration replaces
-            ``total``.
+        total: seconds of the whole run.
+        lines: recorded timelines of the run's programs. If they are from a slower run, so that
+            their total duration exceeds ``total``, this duration replaces ``total``.
     """
     inside = sum(line.seconds for line in lines)
     # The recorded runs may have been slower than the timed run.

@@ -60,8 +60,9 @@ class KernelWork:
         operator: name of the first of these rOperators in the model.
         count: number of these rOperators.
         flops: total scalar operations of these rOperators.
-        num_bytes: total bytes of these rOperators. The bytes of an rOperator are the size of its
-            buffers, or the size of all boxes of its rTasks if this is smaller.
+        num_bytes: total bytes of these rOperators. The bytes of an rOperator are the smaller of
+            two numbers: the size of its buffers, and the total size of the boxes (regions of
+            buffers) that its rTasks access.
         seconds: total time of these rOperators' rTasks on all vEUs, the shortest of all recorded
             runs.
     """
@@ -170,9 +171,10 @@ def _kernel_seconds(line: Timeline) -> dict[str, float]:
 
 
 def _touched(graph: TaskGraph, operator: ROperator, kernel: RKernel) -> int:
-    """Return the bytes that an rOperator accesses: the size of all of its operands' buffers.
+    """Return an estimate of the number of bytes that an rOperator accesses.
 
-    If the boxes of all of its rTasks together have fewer bytes, return the size of the boxes.
+    The estimate is the smaller of two numbers: the total size of the operands' buffers, and the
+    total size of the boxes (regions of buffers) that the rOperator's rTasks access.
     """
     buffers = {view.buffer for view in operator.operands}
     whole = sum(graph.buffers[number].num_bytes for number in buffers)

@@ -1,1 +1,1 @@
-"""Run scheduling experiments that no paper has: random networks, and large graphs."""
+"""Run scheduling experiments on random networks and on large graphs."""

@@ -61,7 +61,7 @@ def policies(modules: int, num_veus: int) -> dict[str, object]:
 
 
 def proofs(modules: int, num_veus: int, limit: float, patience: float) -> dict[str, object]:
-    """Search optimal schedules of random NAS-Bench-101 modules with the policy `optimal`.
+    """Search for optimal schedules of random NAS-Bench-101 modules with the policy `optimal`.
 
     Args:
         modules: number of modules.

@@ -47,8 +47,8 @@ def check(path: Path, cases: int | None = None, threads: int | None = None) -> R
     Args:
         path: the ONNX file.
         cases: number of cases to run, from the first on; None for all.
-        threads: number of threads of ONNX Runtime and of vEUs of the program, which are both timed.
-            If it is None, they have their default numbers of threads and vEUs, and are not timed.
+        threads: number of threads of ONNX Runtime and of vEUs of the compiled program, to time
+            both; None for the default numbers of threads and vEUs, and no timing.
     """
     spec = load(path.with_suffix(".json"))
     options = onnxruntime.SessionOptions()

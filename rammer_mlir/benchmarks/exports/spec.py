@@ -34,8 +34,9 @@ class Input:
             - ``mask``: i64, ones and then zeros in each row.
             - ``positions``: i64, 0, 1, 2, ... in each row.
 
-        high: the bound or value that four of the kinds use. It is a number, the name of an open
-            dimension, whose size is used, or a sum of such names.
+        high: the bound or value for the kinds ``constant``, ``tokens``, ``indices`` and
+            ``lengths``: a number, or the name of an open dimension, or a sum of such names. A name
+            stands for the dimension's size.
     """
 
     name: str

@@ -39,8 +39,8 @@ class Interface(Contender, Protocol):
     def seconds(self) -> list[Any]:
         """Time some runs after an untimed run; return an element for each timed run.
 
-        An element is the seconds of the run. For an interface of PyTorch, it is a pair: these
-        seconds, and how many of them ``torch.compile`` spends outside of the back end.
+        An element is the seconds of the run. For an interface of PyTorch, an element is a pair: the
+        seconds of the run, and the part of these seconds that is spent outside of the back end.
         """
         ...
 
@@ -123,7 +123,8 @@ class InterfaceLanes(ExitStack):
     def each(self, function: Callable[..., Any]) -> dict[str, Any]:
         """Call ``function`` in one process of each interface; return the results by interface.
 
-        ``Lane.call`` passes the compiled network and its inputs to ``function``.
+        ``Lane.call`` passes the compiled network to ``function``, and an empty dictionary instead
+        of inputs, because the network has its own inputs.
         """
         return {way: lane.call(function) for (way, copy), lane in self._lanes.items() if not copy}
 
@@ -180,7 +181,7 @@ def joined_copies(
 
 
 def ratio(times: Sequence[float], base: Sequence[float], without: float = 0.0) -> float:
-    """Return an interface's time divided by that of another interface: the median over rounds.
+    """Return the median over rounds of an interface's time divided by another interface's time.
 
     Args:
         times: the seconds of the interface in each round.

@@ -1,4 +1,4 @@
-"""Compile and time a JAX network, or its gradient, by one interface, in a process of its own."""
+"""Compile and time a JAX network, or its gradient, by one interface, in a separate process."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _function(network: Network, way: str) -> tuple[Callable[..., Any], tuple[Any
 class CompiledFunction:
     """A network, or the gradient of its loss, compiled by an interface such as ``jax.jit``.
 
-    It runs in a process of its own.
+    The object is made and called in a separate process, that of a ``Lane``.
     """
 
     def __init__(self, way: str, name: str, *, small: bool, model: Path, threads: int) -> None:
@@ -128,13 +128,13 @@ class CompiledFunction:
     def run(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """Run once on the arguments given by the network; the result is an empty dictionary.
 
-        The argument and the result are those of the interface ``Contender``, and are not used.
+        The interface ``Contender`` demands the argument and the result; neither is used.
         """
         self._call()
         return {}
 
     def seconds(self) -> list[float]:
-        """Time ``RUNS`` runs after an untimed run; return the seconds of each."""
+        """Time ``RUNS`` runs after an untimed run; return the seconds of each timed run."""
         self._call()
         found: list[float] = []
         for _ in range(RUNS):

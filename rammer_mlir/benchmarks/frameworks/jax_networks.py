@@ -58,7 +58,7 @@ def residual_parameters(width: int = 64, stages: int = 4, classes: int = 1000) -
     """Return random weights of ResNet-18 (He et al., 2016) with folded batch normalizations.
 
     Each of ``stages`` stages has two blocks; the first stage has ``width`` channels, and each
-    further stage twice as many as its predecessor.
+    later stage has twice as many channels as the previous stage.
     """
     generator = np.random.default_rng(3)
 

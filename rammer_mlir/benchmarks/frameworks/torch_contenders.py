@@ -1,4 +1,4 @@
-"""Compile and time a PyTorch network with one of the front ends, in a process of its own."""
+"""Compile and time a PyTorch network with one of the front ends, in a separate process."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class TimedBackend:
 
 
 class CompiledNetwork:
-    """A network that a front end compiled, with the arguments that it is timed with.
+    """A network that a front end compiled, with the arguments of the timed runs.
 
-    It runs in a process of its own, which is a ``Lane``, and has the interface of a ``Contender``.
+    The object is a ``Contender``. It is made and called in a separate process, that of a ``Lane``.
     """
 
     def __init__(self, way: str, name: str, *, small: bool, model: Path, threads: int) -> None:
@@ -92,10 +92,10 @@ class CompiledNetwork:
         return {}
 
     def seconds(self) -> list[tuple[float, float]]:
-        """Time ``RUNS`` runs after an untimed run; return two numbers for each timed run.
+        """Time ``RUNS`` runs after an untimed run; return a pair of numbers for each timed run.
 
-        They are the seconds of the run, and how many of these seconds ``torch.compile`` spends
-        outside of the back end.
+        The first number is the seconds of the run. The second number is the part of these seconds
+        that ``torch.compile`` spends outside of the back end.
         """
         self._call()
         found: list[tuple[float, float]] = []

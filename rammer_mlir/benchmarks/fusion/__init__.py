@@ -1,1 +1,1 @@
-"""Measure fusion of training steps: Dali's tables 1, 2 and figure 2, and RAMMER's figure 21."""
+"""Measure fusion of training steps, to reproduce results of the papers of Dali and RAMMER."""

@@ -1,4 +1,7 @@
-"""Compare the default fusion boundary with `boundary=cost` on inference models."""
+"""Compare the default fusion boundary with `boundary=cost` on inference models.
+
+A fusion boundary is a rule that decides which operations are fused into an rOperator.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ SAME = 0.02
 
 @dataclass(frozen=True)
 class BoundaryRequest:
-    """A model to measure with both fusion boundaries, and the time limits of the measurement.
+    """A model to measure with the two fusion boundaries, and time limits of the measurement.
 
     Attributes:
         model: name of the model.

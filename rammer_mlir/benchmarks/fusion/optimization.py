@@ -31,12 +31,12 @@ class Optimization:
     """Wall-clock seconds of compiling a model without and with the cache of programs.
 
     Attributes:
-        first: from the model to an executable program, with an empty cache.
-        graph: the time in ``first`` until the schedule is ready, without code generation.
-        hashed: from a copy of the model, with other names of nodes and values, to the key of its
-            program in the cache.
-        cached: from this key to the executable program.
-        same: from the unchanged model to the executable program, when the key is a hash of the
+        first: seconds to compile the model with an empty cache.
+        graph: part of ``first`` until the schedule is ready, without code generation.
+        hashed: seconds to compute the cache key of a copy of the model in which nodes and values
+            have other names.
+        cached: seconds to make an executable program from the cache's entry for this key.
+        same: seconds to compile the unchanged model again, when the cache key is a hash of the
             model's bytes.
     """
 

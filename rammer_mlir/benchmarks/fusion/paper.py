@@ -17,7 +17,8 @@ class Published:
         title: the model's name in the paper.
         fused: seconds of an epoch with fusion.
         separate: seconds of an epoch without fusion.
-        recomputed: seconds of an epoch with fusion and without temporaries; None if not published.
+        recomputed: seconds of an epoch with fusion and without temporaries, so that each reader of
+            a value recomputes the value; None if not published.
         fused_mb: megabytes of memory of a step with fusion.
         separate_mb: megabytes of memory of a step without fusion.
         first: seconds of optimizing the model for the first time.

@@ -57,7 +57,7 @@ def summary_table(results: Iterable[FusionResult]) -> str:
     - the time with fusion but without temporaries.
 
     The other columns are:
-    - the limit F, on the inputs of an rOperator, with the shortest time;
+    - the limit F of the number of an rOperator's inputs that gives the shortest time;
     - the time with the compiler's default boundary, divided by this shortest time;
     - the time with `boundary=cost`, divided by this shortest time.
     """

@@ -112,7 +112,8 @@ def _compiled(
 def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
     """Return a lower bound of the seconds of a run; 0 if the peak rates are unknown.
 
-    A run reads all weights and inputs, writes all outputs, and executes all operations.
+    The bound is the larger of two times at peak rates: the time to read all weights and inputs and
+    to write all outputs, and the time to execute all operations.
     """
     if peaks is None:
         return 0.0
@@ -126,8 +127,8 @@ def measure_relays(target: str) -> dict[str, float]:
     """Time launches and waits between vEUs on ``target``; return the seconds by name.
 
     The timed programs, described by ``RELAYS``, are an empty program, and chains of rTasks that
-    alternate between two vEUs or run on one. ``time_relays`` derives from their times the seconds
-    of a launch, of a launch of a graph, and of a wait for another vEU.
+    alternate between two vEUs or run on a single vEU. ``time_relays`` derives from their times the
+    seconds of a launch, of a launch of a GPU graph, and of a wait for another vEU.
     """
     relays = {name: Relay(*shape).compile(target) for name, shape in RELAYS.items()}
     return time_relays(relays, seconds=3.0)

@@ -42,7 +42,7 @@ def time_relays(executables: Mapping[str, GpuExecutable], seconds: float) -> dic
     """Check and time the programs that ``RELAYS`` describes, for ``seconds`` seconds in total.
 
     ``executables`` has the compiled programs, by name: an empty program, and chains of dependent
-    rTasks on one vEU and on two vEUs in turn. The time of a wait is the difference of the two
+    rTasks on one vEU and alternately on two vEUs. The time of a wait is the difference of the two
     chains' times, divided by the number of rTasks.
 
     Returns:

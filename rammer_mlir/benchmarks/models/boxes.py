@@ -150,7 +150,7 @@ def suppress(g: GraphBuilder, given: Detections, rule: Suppression) -> Detection
 
 
 def _separated_by_label(g: GraphBuilder, given: Detections) -> Value:
-    """Return the boxes, moved by an offset that is proportional to their label.
+    """Return the boxes, each moved by an offset that is proportional to its label.
 
     The offset is so large that boxes of different labels do not overlap.
     """

@@ -86,7 +86,8 @@ class GraphBuilder:
     def constant(self, array: npt.NDArray[np.generic], stem: str = "constant") -> Value:
         """Add an initializer with the elements of ``array``, and return its value.
 
-        Its name is ``stem``, with the prefix of the scope, and made unique by a number.
+        The initializer's name is the prefix of the scope, ``stem``, and a number if the name would
+        otherwise not be unique.
         """
         name = self._unique(stem)
         tensor = numpy_helper.from_array(np.ascontiguousarray(array), name)

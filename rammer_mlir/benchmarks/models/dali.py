@@ -117,7 +117,7 @@ def build_transformer(size: Size) -> onnx.ModelProto:
     - layer normalization precedes attention, the dense layers, and the classifier;
     - positions are sinusoids that are added to the embedding (Vaswani et al., 2017);
     - there is no dropout;
-    - the vocabulary has 2**15 tokens, as the tokenizer of the data set that the paper names.
+    - the vocabulary has 2**15 tokens, like the tokenizer of the paper's data set.
     """
     sizes = TRANSFORMER_SIZES[size]
     g = GraphBuilder("dali_transformer", seed=41)

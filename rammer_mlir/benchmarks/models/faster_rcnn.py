@@ -217,7 +217,7 @@ def _anchors(
 def _head(
     g: GraphBuilder, maps: Sequence[Value], proposals: Detections, size: FasterRcnn
 ) -> Detections:
-    """Return detections (score, box and label): for each proposal, one of each class.
+    """Return a detection (score, box and label) for each pair of a proposal and a class.
 
     The background is not a class here. Detections of suppressed proposals have score -1. ``maps``
     are the levels of the pyramid.

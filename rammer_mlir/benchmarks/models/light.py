@@ -1,10 +1,10 @@
 """Build the nine "light" networks of the onnx package, with random weights from seeds.
 
 The package ships the graphs of well-known networks, in which all elements of a weight are the same
-constant. Here every weight is drawn at random for its role (such as filter, bias or scale) and for
-the estimated mean and variance of the activations that it is applied to. Everything else stays as
-published, including the opset of 2018. The small scale has a quarter of the channels and smaller
-images.
+constant. Here every weight is drawn at random. Its distribution depends on its role (such as
+filter, bias or scale), and on the estimated mean and variance of the activations that it is applied
+to. Everything else stays as published, including the opset of 2018. The small scale has smaller
+images, and a quarter of the channels in all networks except ShuffleNet.
 """
 
 from __future__ import annotations

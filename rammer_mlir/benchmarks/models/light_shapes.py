@@ -53,8 +53,8 @@ def fit(model: onnx.ModelProto, shapes: Shapes, batch: int, image: int) -> None:
 def _fit_pool(node: onnx.NodeProto, source: list[int]) -> None:
     """Change a pooling window that is larger than its padded input into a global window.
 
-    That window has the size of the unpadded input, and the node keeps no other attribute.
-    ``source`` is the shape of the unpadded input.
+    The new window has the size of the unpadded input. All attributes of the node other than
+    ``kernel_shape`` are removed. ``source`` is the shape of the unpadded input.
     """
     attributes = {attribute.name: attribute for attribute in node.attribute}
     window = list(attributes["kernel_shape"].ints)

@@ -87,8 +87,8 @@ def _relu6(g: GraphBuilder, x: Value) -> Value:
 def _inverted_residual(g: GraphBuilder, x: Value, stage: Stage, stride: int) -> Value:
     """Add an inverted residual, and return its result.
 
-    It consists of expansion, depthwise convolution, linear projection, and a shortcut if shapes
-    match.
+    An inverted residual consists of an expansion, a depthwise convolution, a linear projection, and
+    a shortcut if the input and the result have the same shape.
     """
     inner, y = x.shape[1] * stage.expansion, x
     if stage.expansion > 1:

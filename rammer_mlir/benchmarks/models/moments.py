@@ -61,7 +61,8 @@ def leaky_relu(x: Moments) -> Moments:
 def sigmoid(x: Moments) -> Moments:
     """Return the estimated moments of ``sigmoid(x)``, the logistic function.
 
-    The variance is estimated by the slope at 0, and limited to 1/4, that of values in [0, 1].
+    The variance of x is multiplied by the squared slope at 0, and limited to 1/4, the largest
+    variance of values in [0, 1].
     """
     linear = SIGMOID_SLOPE**2 * x.variance
     return Moments(1 / (1 + math.exp(-x.mean)), linear / (1 + 4 * linear))
@@ -70,7 +71,8 @@ def sigmoid(x: Moments) -> Moments:
 def tanh(x: Moments) -> Moments:
     """Return the estimated moments of ``tanh(x)``.
 
-    The variance is estimated by the slope at 0, and limited to 1, that of values in [-1, 1].
+    The slope at 0 is 1, so the variance is that of x, limited to 1, the largest variance of values
+    in [-1, 1].
     """
     return Moments(math.tanh(x.mean), x.variance / (1 + x.variance))
 
@@ -131,8 +133,8 @@ def contract(a: Moments, b: Moments, length: int, *, centered: bool) -> Moments:
 def propagate(op_type: str, inputs: Sequence[Moments]) -> Moments:
     """Return the moments of an operator's outputs, given the moments of its inputs.
 
-    An operator without a rule has the moments of its first input, or STANDARD without inputs. For
-    products and convolutions, use ``contract`` instead.
+    The outputs of an operator without a rule have the moments of its first input, or ``STANDARD``
+    if it has no inputs. For products and convolutions, use ``contract`` instead.
     """
     rule = RULES.get(op_type)
     if rule is not None:

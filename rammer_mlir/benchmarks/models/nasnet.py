@@ -181,7 +181,10 @@ def _adjust(g: GraphBuilder, x: Value, height: int, filters: int) -> Value:
 
 
 def _factorized_reduction(g: GraphBuilder, x: Value, filters: int) -> Value:
-    """Halve height and width by two convolutions, on the even and on the odd positions."""
+    """Halve height and width by two convolutions, on the even and on the odd positions of ``x``.
+
+    Return the batch-normalized concatenation of the results, with ``filters`` channels.
+    """
     even = g.op("Relu", x)
     padded = g.op("Pad", even, g.integers(0, 0, 0, 0, 0, 0, 1, 1))
     ends = g.integers(x.shape[2] + 1, x.shape[3] + 1)

@@ -58,8 +58,8 @@ class StepSequence:
     def __init__(self, g: GraphBuilder, source: Value | Sequence[Value]) -> None:
         """Wrap a tensor [T, N, features], or a list with a tensor [N, features] for each time step.
 
-        If a property needs the other of these two, it adds nodes to ``g`` that split the tensor or
-        concatenate the list, once.
+        The first access to ``steps`` of a tensor, or to ``stacked`` of a list, adds nodes to ``g``
+        that split the tensor or concatenate the list.
         """
         self._g = g
         self._stacked = source if isinstance(source, Value) else None

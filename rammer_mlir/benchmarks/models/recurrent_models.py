@@ -51,8 +51,9 @@ class Seq2Seq:
 class DeepSpeech2:
     """Sizes of DeepSpeech2.
 
-    ``length`` and ``frequencies`` are those of the spectrogram, ``channels`` of the convolutions,
-    ``layers`` and ``hidden`` of the LSTM; ``characters`` is the number of classes.
+    ``length`` and ``frequencies`` are the sizes of the spectrogram. ``channels`` is the number of
+    channels of the convolutions. ``layers`` and ``hidden`` are the numbers of LSTM layers and of
+    hidden units. ``characters`` is the number of classes.
     """
 
     length: int

@@ -113,7 +113,8 @@ def _block(g: GraphBuilder, x: Value, width: int, stride: int, is_bottleneck: bo
     """Add a block's convolutions and shortcut, and return the result.
 
     If ``is_bottleneck``, the block has a 1x1, a 3x3 and a 1x1 convolution; otherwise it has two 3x3
-    convolutions. The shortcut is projected if the shapes of its ends differ.
+    convolutions. The shortcut is projected if the block's input and result have different
+    shapes.
     """
     if is_bottleneck:
         y = conv_norm_relu(g, conv_norm_relu(g, x, width, 1), width, 3, stride)

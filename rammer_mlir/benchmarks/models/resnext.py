@@ -100,7 +100,7 @@ def _block(
     """Add a bottleneck and its shortcut, and return the result.
 
     The bottleneck is a 1x1, a grouped 3x3 and a 1x1 convolution; the shortcut is projected if
-    shapes differ.
+    the input and the result have different shapes.
     """
     branch = _conv_norm_relu(g, x, width, 1)
     branch = _conv_norm_relu(g, branch, width, 3, stride, cardinality)

@@ -53,8 +53,9 @@ class Ssd:
         extra: channels of each feature map that is added after the backbone.
         narrowest: lower bound of the channels of the 1x1 convolution before each added map.
         has_norms: whether the convolutions of the added maps have a batch norm instead of a bias.
-        sizes: side in pixels of the smaller square anchor of each map, then a final element. The
-            larger square anchor of a map has the geometric mean of the map's element and the next.
+        sizes: side in pixels of the smaller square anchor of each map, then an additional size.
+            The side of a map's larger square anchor is the geometric mean of the map's size and
+            the next size.
         steps: pixels from one anchor to the next, for each map.
         classes: number of classes, without the background.
     """

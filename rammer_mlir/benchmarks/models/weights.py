@@ -60,7 +60,7 @@ def scale(rng: np.random.Generator, length: int) -> Floats:
 def statistics(rng: np.random.Generator, length: int, source: Moments) -> tuple[Floats, Floats]:
     """Draw the running means and variances of a batch normalization of ``length`` channels.
 
-    They are close to the mean and the variance in ``source``, those of the normalization's input.
+    The values are close to the mean and the variance of the normalization's input, ``source``.
     """
     mean = np.float32(source.mean) + uniform(rng, [length], 0.1 * source.std)
     variance = np.float32(source.variance) * (1 + uniform(rng, [length], 0.1))

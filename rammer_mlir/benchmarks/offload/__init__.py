@@ -1,1 +1,1 @@
-"""Measure which share of a model each code generator compiles, in what time, with what speedup."""
+"""Measure the share of a model that each code generator compiles, compile times and speedups."""

@@ -21,7 +21,8 @@ def agreement(expected: Mapping[str, Array], found: Mapping[str, Array]) -> floa
 
     ``expected`` and ``found`` map names of outputs to arrays. Two detections agree if their labels
     are equal, their scores differ by at most ``SCORE``, and the coordinates of their corners differ
-    by at most ``PIXELS`` pixels. The result is None if the outputs are not those of a detector.
+    by at most ``PIXELS`` pixels. Suppressed detections, whose numbers are all -1, count too. The
+    result is None if the outputs do not have the names of a detector's outputs.
     """
     if set(expected) != set(OUTPUTS) or set(found) != set(OUTPUTS):
         return None

@@ -1,4 +1,7 @@
-"""Measure a model with no region offloaded, all regions offloaded, and regions chosen by cost."""
+"""Measure a model with no region offloaded, all regions offloaded, and regions chosen by cost.
+
+A region is a group of operations that a foreign code generator can compile.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,7 @@ class Measured:
         latency: latency, timed in rounds; in a round, each contender of the same code generator
             runs in turn.
         paired_seconds: seconds of a run as ``paired_medians`` returns them, from comparisons within
-            each round; only comparable with those of the same code generator's contenders.
+            each round; only comparable between contenders of the same code generator.
         worst: largest error against the reference, divided by the tolerance.
         scaled_error: largest error against the reference, divided by the output's largest element.
         agreement: fraction of the reference's detections that were found; None if the model is not
@@ -200,9 +203,9 @@ class _Measuring:
     def outcome(self, codegen: str, common: Mapping[str, Lane]) -> Outcome:
         """Measure the model with the code generator ``codegen``, and return the results.
 
-        ``common`` maps names to the processes of contenders that use no code generator. They are
-        timed again for each code generator, in turns with the contenders that use it, so that
-        latencies of the same minutes are compared.
+        ``common`` maps names to the processes of contenders that use no code generator. These
+        contenders are timed again for each code generator, in turns with the contenders that use
+        the code generator, so that latencies measured at about the same time are compared.
         """
         request = self.request
         options = request.options_of(codegen)

@@ -1,4 +1,4 @@
-"""Count how many operations and regions of a model a code generator compiles.
+"""Count the operations and regions of a model that a code generator compiles.
 
 The counts are taken from the IR after each of the passes that form regions.
 """
@@ -60,11 +60,11 @@ class Job:
 class Partition:
     """A code generator's share of a model.
 
-    A reading is the recognized meaning of operations, such as "convolution with bias".
+    A reading is the recognized meaning of a group of operations, such as "convolution with bias".
 
     Attributes:
-        operations: number of the model's operations. The operations of a reading count as one
-            together. An operation that the host evaluates between programs counts as one.
+        operations: number of the model's operations. All operations of a reading together count
+            as one. An operation that the host evaluates between programs counts as one.
         readings: number of readings.
         macs: number of multiply-accumulate operations.
         taken: number of readings in regions that the code generator compiled.
@@ -216,7 +216,7 @@ def _called(module: ir.Module) -> Iterator[tuple[str, Region, bool]]:
 
 
 def _converted_bytes(codegen: str, region: Region) -> int:
-    """Return how many bytes of a region's operands and results have their layout converted.
+    """Return the number of bytes of a region's operands and results whose layout is converted.
 
     ``codegen`` names the code generator that converts layouts. The result is 0 if the code
     generator does not report this count.

@@ -36,8 +36,9 @@ class Verdict:
     Attributes:
         ratio: the latency of offloading by cost, divided by the latency of the faster alternative.
             Below 1, offloading by cost is faster than both alternatives.
-        equal_to: ``HOST`` or ``ALWAYS`` if offloading by cost gives the same program as this
-            alternative; then the latency of the alternative stands for both. Else empty.
+        equal_to: ``HOST`` (offloading nothing) or ``ALWAYS`` (offloading everything) if offloading
+            by cost gives the same program as this alternative; then the alternative's latency is
+            used for offloading by cost too. Else empty.
     """
 
     ratio: float
@@ -91,7 +92,7 @@ def _digest(outcome: Outcome, name: str) -> str | None:
 
 
 def _equal_alternative(outcome: Outcome) -> str:
-    """Return the alternative whose program is the same as that of offloading by cost.
+    """Return the alternative that gives the same program as offloading by cost.
 
     The result is ``HOST`` (offloading nothing), ``ALWAYS`` (offloading everything), or "" if the
     program differs from both.

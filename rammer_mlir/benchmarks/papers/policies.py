@@ -64,8 +64,8 @@ def measure(request: Comparison) -> Record:
 
         - "ms": the predicted milliseconds, keyed by policy.
         - "rtasks": the number of rTasks.
-        - "bound": a lower bound in milliseconds. It holds for every schedule that is a single
-          launch and uses the rKernels of the fastest plan.
+        - "bound": a lower bound in milliseconds for every schedule that is a single launch
+          and uses the rKernels of the fastest plan.
     """
     description = find_device(request.device)
     device = description.device(request.num_veus or None)

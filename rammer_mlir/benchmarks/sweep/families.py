@@ -241,7 +241,7 @@ def reduction(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def movement(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a Slice of an image, pad it, and concatenate it with an input; return the result."""
+    """Add a Slice of an image, a Pad, and a Concat with another input; return the result."""
     x = _image(g, s, s.size(2, 128), 64)
     axis = s.between(1, 3)
     end = max(1, x.shape[axis] - 1)
@@ -262,7 +262,7 @@ def feed_forward(g: GraphBuilder, s: Sizes) -> Value:
 def separable_block(g: GraphBuilder, s: Sizes) -> Value:
     """Add an inverted residual block (as in MobileNet); return the result.
 
-    It has an expansion, a depthwise convolution, a projection, and the residual.
+    The block has an expansion, a depthwise convolution, a projection, and the residual.
     """
     channels = s.size(3, 128)
     x = _image(g, s, channels, 56)

@@ -189,7 +189,7 @@ def measure_sweep(
 ) -> None:
     """Measure all cases; call ``report`` with each result as soon as it is measured.
 
-    ``opens`` maps contenders to functions that open a model; None stands for those of ``openers``.
+    ``opens`` maps each contender to the function that opens a model; by default ``openers()``.
     """
     opens = opens or openers()
     with tempfile.TemporaryDirectory(prefix="rammer-sweep-") as folder, ExitStack() as stack:

@@ -25,8 +25,8 @@ Section = tuple[str, str, Sequence[type[Pass]]]
 def pass_reference(sections: Sequence[Section]) -> str:
     """Return the reference of the passes in Markdown.
 
-    A section has a title, the folder in ``lit_tests/`` of its passes' examples, and the passes. The
-    result has, for each section, a table of its passes, then a text for each pass.
+    A section is a title, a folder in ``lit_tests/`` with examples of passes, and the passes. The
+    result has, for each section, a table of the passes, then a text for each pass.
     """
     lines = [_HEAD]
     for title, folder, passes in sections:

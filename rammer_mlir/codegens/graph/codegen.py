@@ -43,7 +43,7 @@ class _Graphs:
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region has multiply-accumulates; other regions cost less than a call."""
+        """Return whether a region has multiply-accumulates; other regions are not worth a call."""
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:

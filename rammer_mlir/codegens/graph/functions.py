@@ -61,9 +61,9 @@ def write_function(
 
     Args:
         writer: the graph under construction.
-        kind: the kind of the reading, such as ``relu`` or ``elementwise``.
+        kind: the kind of the operation, such as ``relu`` or ``elementwise``.
         expression: expression tree of the function; its leaf ``Input(i)`` is ``inputs[i]``.
-        parameters: floating-point attributes of the reading, such as ``alpha``, by name.
+        parameters: floating-point attributes of the operation, such as ``alpha``, by name.
         inputs: names of the input tensors in the graph; their shapes must broadcast.
 
     Returns:

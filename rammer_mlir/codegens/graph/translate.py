@@ -1,4 +1,4 @@
-"""Translates a region's operations, given by their readings, to operators of a JSON graph."""
+"""Translates a region's operations (``Reading`` objects) to operators of a JSON graph."""
 
 from __future__ import annotations
 

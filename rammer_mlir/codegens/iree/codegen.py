@@ -127,7 +127,7 @@ class Iree:
 
 
 def _key(program: Program) -> str:
-    """Return a hash of a program's text, target and flags, and of the compiler's version."""
+    """Return a hash of a program (text, target, flags, time limit) and the compiler's version."""
     flags = " ".join((*flags_of(machine_of(program.target)), *program.flags, str(program.seconds)))
     text = f"{VERSION} {program.target} {flags}\n{program.lines}"
     return hashlib.sha256(text.encode()).hexdigest()[:24]

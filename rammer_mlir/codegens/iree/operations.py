@@ -1,4 +1,4 @@
-"""Decides which operations, given by their readings, IREE compiles to a single dispatch."""
+"""Decides which operations (``Reading`` objects) IREE compiles to a single dispatch."""
 
 from __future__ import annotations
 

@@ -115,8 +115,8 @@ class _Grid:
 class _Probe:
     """Finds by experiment which elements of an output each rTask writes.
 
-    The probe runs rTasks on two arrays of the output, filled with different byte patterns. An rTask
-    has written an element that differs from the pattern in at least one array.
+    The probe runs rTasks on two output arrays, filled with different byte patterns. An element
+    counts as written if it differs from the pattern in at least one array.
 
     Attributes:
         run: runs the workgroup of a given index on a given output array.
@@ -178,7 +178,7 @@ class _Probe:
         return box if changed[box].all() else None
 
     def _writes(self, rtask: int, part: Part) -> bool:
-        """Run an rTask; return whether it writes all of a box that was unwritten before.
+        """Run an rTask; return whether a box was unwritten before, and is fully written after.
 
         ``part`` is the box, as a slice for each dimension.
         """

@@ -113,8 +113,8 @@ class OneDnn:
     def supports(self, reading: Reading) -> bool:
         """Whether the library has a primitive for an operation outside of all pattern matches.
 
-        False for convolutions and products, which the library computes only as matches of patterns,
-        and for concatenations of more than ``_MOST_JOINED`` tensors.
+        False for convolutions and products, which the library computes only in pattern matches, for
+        concatenations of more than ``_MOST_JOINED`` tensors, and for a constant first input.
         """
         if reading.kind in (*CONVOLUTIONS, *PRODUCTS) or reading.inputs[0].is_constant:
             return False

@@ -162,8 +162,8 @@ class _Builder:
     def _with_steps(self, node: Node, readings: Sequence[Reading]) -> Node:
         """Return ``node`` extended by the element-wise functions of its result, in order.
 
-        Each function becomes a bias or a post operation of the node. ``readings`` has the reading
-        of the node, then the readings of the functions.
+        Each function becomes a bias or a post operation of the node. ``readings`` describes
+        the node's operation, then the functions.
 
         Raises NotExpressibleError for more than ``MOST_POSTS`` post operations.
         """
@@ -181,8 +181,8 @@ class _Builder:
     def _with_operand(self, node: Node, main: Reading, step: Step) -> Node:
         """Fuse a function of the node's result and a second tensor into the node; return it.
 
-        ``step`` is the function, ``main`` is the reading of the node. The function becomes the bias
-        of a contraction if it adds a vector along the channels and no other function precedes it.
+        ``step`` is the function, ``main`` describes the node's operation. The function becomes the
+        bias of a contraction if it adds a vector along the channels and is the first function.
         Any other function becomes a binary post operation.
         """
         post = binary_function(step.reading, is_first=step.is_first)
@@ -355,9 +355,9 @@ class _Builder:
 
 
 def are_repetitions(readings: Sequence[Reading]) -> bool:
-    """Whether readings repeat each element along spatial axes of an image (upsampling).
+    """Whether operations repeat each element along spatial axes of an image (upsampling).
 
-    Such readings are pairs of a broadcast and a reshape.
+    These operations must be pairs of a broadcast and a reshape.
     """
     kinds = [reading.kind for reading in readings]
     if kinds != ["broadcast", "reshape"] * (len(readings) // 2):

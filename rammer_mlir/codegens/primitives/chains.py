@@ -18,7 +18,7 @@ class Step:
     """An element-wise operation in the chain after a main operation.
 
     Attributes:
-        reading: reading of the operation.
+        reading: description of the operation.
         other: the operand that is not the previous operation's result; None for a unary operation.
         places: for each dimension of ``other``, the dimension of the result that it matches; -1 for
             a dimension of size 1 that matches none.
@@ -32,12 +32,12 @@ class Step:
 
 
 def steps_after(readings: Sequence[Reading]) -> tuple[Step, ...]:
-    """Return a ``Step`` for each reading but the first, which is the main operation.
+    """Return a ``Step`` for each operation after the first, which is the main operation.
 
-    Each reading must read the result of the previous reading.
+    Each operation must read the result of the previous operation.
 
     Raises:
-        NotExpressibleError: if a reading is not an element-wise function of one or two operands.
+        NotExpressibleError: if a later operation is not element-wise with one or two operands.
     """
     return tuple(_step(previous.output, reading) for previous, reading in pairwise(readings))
 
@@ -76,8 +76,8 @@ def with_steps(
 
     Args:
         main: pattern of the first operation.
-        unary: reading kinds of unary functions, such as ``relu``.
-        binary: reading kinds of binary functions, whose second operand may be any tensor.
+        unary: kinds of unary functions, such as ``relu``.
+        binary: kinds of binary functions, whose second operand may be any tensor.
         most: maximum number of functions in the chain.
     """
 

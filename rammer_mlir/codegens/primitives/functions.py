@@ -76,7 +76,7 @@ def binary_function(reading: Reading, *, is_first: bool = True) -> Function:
     """Return a library's binary function for an operation on two tensors.
 
     Args:
-        reading: reading of the operation.
+        reading: description of the operation.
         is_first: whether the tensor that has the result's shape is the first operand; otherwise the
             operands are exchanged, and the function must be commutative.
 

@@ -68,8 +68,8 @@ class Role(IntEnum):
 class Function:
     """The function of a primitive: an element-wise function, a pooling or a reduction.
 
-    ``alpha`` and ``beta`` are the function's parameters, in the order in which the reading has them
-    as attributes. ``linear`` is ``alpha * x + beta``, ``power`` is ``x ** alpha``, ``clip`` is
+    ``alpha`` and ``beta`` are the function's parameters, in the order of the operation's
+    attributes. ``linear`` is ``alpha * x + beta``, ``power`` is ``x ** alpha``, ``clip`` is
     ``min(max(x, alpha), beta)``.
     """
 
@@ -179,8 +179,8 @@ class Table:
     def batch(self) -> int:
         """The batch size if rTasks can compute parts of the batch independently; otherwise 1.
 
-        They can only if all values have the same first dimension, except those that every rTask
-        reads entirely, and no primitive combines elements along this dimension.
+        For this, all values except those that every rTask reads entirely must have the same first
+        dimension, and no primitive may combine elements along this dimension.
         """
         parts = {each.value for each in self.operands if not each.is_whole}
         first = {self.values[number].view.dims[0] for number in parts}
@@ -194,7 +194,7 @@ class Table:
 
     @property
     def _has_batched_weights(self) -> bool:
-        """Whether packed weights have a matrix for each index of the batch; they stay whole."""
+        """Whether packed weights, which cannot be split, have a matrix per index of the batch."""
         products = (node for node in self.nodes if node.kind == Kind.MATMUL)
         packed = (o for node in products for o in node.operands if o.layout == Layout.PACKED)
         return any(prod(self.values[each.value].view.dims[:-2]) > 1 for each in packed)

@@ -23,7 +23,7 @@ class Value:
         view: sizes and strides.
         buffer: index of the region's input or output, inputs first; -1 for an intermediate result,
             and for a view of another value.
-        source: index of the value of which this value is another view; -1 if it is no such view.
+        source: index of the value that this value is another view of; -1 if there is none.
         in_blocks: whether the buffer is stored in blocks of 16 channels along dimension 1.
     """
 

@@ -94,7 +94,7 @@ class Backend(ABC):
 
     @abstractmethod
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
-        """Return all stages from `linalg` to the final binary, in order."""
+        """Return all stages that follow `linalg`, in order; the last makes the final binary."""
 
     @classmethod
     def syntax(cls) -> str:

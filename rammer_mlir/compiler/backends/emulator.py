@@ -66,7 +66,7 @@ class EmulatorBackend(Backend):
 
     @property
     def target(self) -> str:
-        """The target of the emulated GPU, such as ``nvvm:sm_80``, also in compiled programs."""
+        """The target of the emulated GPU, such as ``nvvm:sm_80``; compiled programs name it too."""
         return self.emulated.target
 
     @property

@@ -90,8 +90,8 @@ class Kept:
 def _is_damage(error: Exception) -> bool:
     """Whether an error at loading an entry shows that the entry is damaged.
 
-    Other errors are those of the machine, such as a full disk or a missing driver; the entry may be
-    loaded another time, or by another process.
+    Any other error is caused by the machine, such as a full disk or a missing driver; the entry may
+    be loaded at another time, or by another process.
     """
     if isinstance(error, OSError) or isinstance(error.__cause__, OSError):
         return False

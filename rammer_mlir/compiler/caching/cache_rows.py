@@ -136,7 +136,7 @@ def _crc(*parts: bytes | memoryview) -> int:
 
 
 def make_room(database: sqlite3.Connection, room: int) -> None:
-    """Remove entries, least recently used first, until the others fit in ``room`` bytes."""
+    """Remove entries, least recently used first, until the rest fits in ``room`` bytes."""
     rows = database.execute("SELECT number, bytes FROM entries ORDER BY used").fetchall()
     used = sum(size for _, size in rows)
     for number, size in rows:

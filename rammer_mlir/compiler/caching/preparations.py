@@ -125,7 +125,7 @@ class ProgramLookup:
     def keep(self, made: CompiledModel, recipes: Mapping[int, Recipe]) -> None:
         """Store the compiled program ``made``, and an entry that leads from the loaded model to it.
 
-        ``recipes`` has the recipe of each weight, by argument index of the entry function.
+        ``recipes`` tells how to pack each weight, by argument index of the entry function.
         """
         key = self._prepared_key
         if key is not None and self._programs.keep(key, made, recipes):
@@ -134,9 +134,9 @@ class ProgramLookup:
     def _timed(self, found: Executable | None) -> Executable | None:
         """Add the seconds of the preparation to the statistics of the program ``found``.
 
-        They are the seconds since this object was created, minus the seconds that the statistics
-        contain already, such as those of the look-up in the cache. Return ``found``, which is None
-        if the program is not in the cache.
+        The preparation took the seconds since this object was created, minus the seconds that the
+        statistics contain already, such as the time of the look-up in the cache. Return ``found``,
+        which is None if the program is not in the cache.
         """
         if found is not None:
             spent = found.stats["seconds"]

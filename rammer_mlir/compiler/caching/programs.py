@@ -180,8 +180,8 @@ class ProgramCache:
 
         Return whether the program was stored.
 
-        ``recipes`` has the recipe of each weight, by argument index of the entry function. When the
-        program is reused for another model, these recipes pack the weights of that model.
+        ``recipes`` tells how to pack each weight, by argument index of the entry function. When the
+        program is reused for another model, the recipes pack the weights of that model.
         """
         seconds = sum(executable.stats["seconds"].values())
         if seconds < self._worth:

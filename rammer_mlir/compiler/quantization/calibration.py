@@ -52,9 +52,10 @@ class Calibration:
             yield ObservedValues(feeds, self.program.run(feeds), self.names)
 
     def factor_ranges(self, method: str) -> list[list[FactorRanges]]:
-        """Return the ranges of the factors of all contractions: a list of pairs for each region.
+        """Return the ranges of the factors of all contractions.
 
-        A pair has the ranges of a contraction's two factors. The range is None for a weight.
+        The result has a list for each call of a region, and the list a pair for each contraction
+        in the region: the ranges of the two factors. The range is None for a weight.
 
         Args:
             method: how to choose a range from the observed values: ``minmax``, ``percentile`` or

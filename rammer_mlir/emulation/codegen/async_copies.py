@@ -199,7 +199,7 @@ def _forget(address: Word, size: Word) -> None:
 
 
 def _check_nothing(*_: Word) -> None:
-    """Emit nothing; the body of the function ``emulator_check_copy`` for kernels without checks."""
+    """Emit nothing: the empty body of ``emulator_check_copy`` for kernels without checks."""
 
 
 def _aligned(address: Word, size: Word, site: Word) -> None:

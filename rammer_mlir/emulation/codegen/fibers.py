@@ -89,14 +89,14 @@ emulator_begin:
 class FiberCode:
     """Code and stack layout for switching fibers on a processor architecture.
 
-    A fiber is first resumed from a frame at the highest addresses of its new stack.
+    Each new stack gets an initial frame at its highest addresses, from which the fiber starts.
 
     Attributes:
         assembly: the source text that defines ``emulator_switch`` and ``emulator_begin``.
-        frame_words: the size of the first frame in 64-bit words.
-        argument: the word index in the first frame of the address of the lane's record.
-        function: the word index in the first frame of the address of the function to run.
-        resume: the word index in the first frame of the address of ``emulator_begin``.
+        frame_words: the size of the initial frame in 64-bit words.
+        argument: index of the frame's word that contains the address of the lane's record.
+        function: index of the frame's word that contains the address of the function to run.
+        resume: index of the frame's word that contains the address of ``emulator_begin``.
     """
 
     assembly: str

@@ -300,7 +300,7 @@ def _turn(block_number: Word) -> None:
 
 
 def _begin_lanes(fibers: FiberCode) -> None:
-    """Emit, for every lane, the initialization of the frame from which its stack is resumed."""
+    """Emit the initialization of every lane's first stack frame, from which the lane starts."""
     launch = world()
     with each(0, launch[World.NUM_BLOCKS] * launch[World.THREADS]) as number:
         lane = lane_at(launch[World.LANES], number)

@@ -34,7 +34,7 @@ class Trace:
         records: uint64 [executions, words], a ``TraceRecord`` for each execution of an access by a
             lane.
         shared: the first address of shared memory; all other memory has lower addresses.
-        full: whether the trace was full, so that further accesses were not recorded.
+        full: whether the trace was full, so that later accesses were not recorded.
     """
 
     accesses: tuple[TracedAccess, ...]
@@ -45,7 +45,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class WarpAccesses:
-    """The device memory that all warps access by all executions of one load, store or copy.
+    """Statistics of the device memory accesses by all executions of a load, store or copy.
 
     Attributes:
         access: the load, store or copy in the kernel's code.
@@ -65,7 +65,7 @@ class WarpAccesses:
 
 
 def warp_accesses(trace: Trace, warp: int) -> list[WarpAccesses]:
-    """Return, for each load, store or copy that was executed, the device memory that warps access.
+    """Return the ``WarpAccesses`` of each load, store or copy that accessed device memory.
 
     The n-th execution of an access by a lane is assumed to be joint with the n-th executions by the
     other lanes of the warp. On a GPU this is true for loops with different trip counts per lane;

@@ -190,7 +190,7 @@ class Request:
     def bind(self, operand: GraphTensor, is_output: bool) -> Bound:
         """Return the C calls that make the buffer of an input or output a tensor of the request.
 
-        If a buffer of at most ``_MOST_COPIED`` bytes gets a new address, later runs copy it.
+        A buffer of at most ``_MOST_COPIED`` bytes is copied, not rebound, if its address changes.
         """
         port = self._port(operand.name, is_output)
         tensor = ctypes.c_uint64()

@@ -19,7 +19,7 @@ def check_marks(function: ir.OpView) -> None:
     """Check the `rtask` attributes of a function's arguments and results.
 
     Raises:
-        FindingsError: if attributes are malformed; it has an error for each of them.
+        FindingsError: if attributes are malformed; contains an error for each such attribute.
     """
     operation = function.operation
     found = [

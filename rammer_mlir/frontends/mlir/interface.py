@@ -240,9 +240,10 @@ def check_weights(
 
 
 def _weight_problems(value: _Value, constants: Mapping[str, NDArray[np.generic]]) -> Iterator[str]:
-    """Yield a message for each array in ``constants`` that is not the value of a weight.
+    """Yield a message for each array in ``constants`` whose shape or dtype does not fit a weight.
 
-    The shape of a weight with ``rtask.pack`` is not in the IR, only its number of elements.
+    ``value`` is the weight's argument. For an argument with ``rtask.pack``, only the number of
+    elements is checked, because the IR does not contain the weight's original shape.
     """
     wanted = dtype_of(element_of(value.kind))
     steps = value.attributes.get(PACK)
@@ -265,7 +266,7 @@ def _weight_problems(value: _Value, constants: Mapping[str, NDArray[np.generic]]
 def _stored_values(
     value: _Value,
 ) -> Iterator[tuple[Mapping[str, ir.Attribute], tuple[int, ...] | None]]:
-    """Yield the attributes and the shape of each stored value of which a weight is made.
+    """Yield the attributes and the shape of each array from which a weight is computed.
 
     The shape is None if it is unknown.
     """
@@ -280,7 +281,11 @@ def _stored_values(
 
 
 def _may_hold(found: np.dtype[np.generic], wanted: np.dtype[np.generic]) -> bool:
-    """Whether numbers of dtype ``found`` are those of ``wanted``; MLIR's integers have no sign."""
+    """Whether an array of dtype ``found`` can be the value of a weight of dtype ``wanted``.
+
+    The dtypes must be equal, or of the same size and both integers or booleans (MLIR's integers are
+    signless), or of the same size with one of them opaque (NumPy's kind V, as of bfloat16).
+    """
     if found == wanted:
         return True
     are_integers = found.kind in "iub" and wanted.kind in "iub"

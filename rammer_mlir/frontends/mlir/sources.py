@@ -152,9 +152,9 @@ def _source_of_file(path: Path) -> MlirSource | None:
 
 
 def _owned(value: object) -> NDArray[np.generic]:
-    """Return an array in the processor's byte order that nobody else can change.
+    """Return ``value`` as a read-only or copied array in the processor's byte order.
 
-    Programs are compiled later too, for other sizes, by the values of today.
+    A caller's later changes of ``value`` must not affect later compilations for other sizes.
     """
     array = np.asarray(value)
     kept = np.array(array, order="C") if array.flags.writeable else array

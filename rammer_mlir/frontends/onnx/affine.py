@@ -264,10 +264,10 @@ def _arithmetic(operator: str, source: str, values: Doubles, source_first: bool)
 
 
 def _are_factors(scale: Doubles) -> bool:
-    """Whether weights may be multiplied by ``scale``.
+    """Whether the convolution's weights may be multiplied by ``scale`` instead of its result.
 
-    A factor that is infinite, or so large or small that products exceed the range of f32, gives
-    another result on a sum than on its terms.
+    This is refused for an infinite, very large or very small factor: its products with weights may
+    leave the range of f32 although the product with the convolution's result does not.
     """
     size = np.abs(scale[scale != 0])
     return not ((size < _LEAST_FACTOR) | (size > 1 / _LEAST_FACTOR)).any()

@@ -54,8 +54,8 @@ class CanonicalGraph:
     def form(self) -> bytes:
         """All sections (opsets, inputs, weights, operations, ...), joined to a single byte string.
 
-        The string does not depend on the elements of weights, on names outside of subgraphs, or on
-        the order of the nodes that the outputs depend on.
+        The string does not depend on the elements of weights, on names of nodes and values (except
+        those in subgraphs), or on the order of the nodes that the outputs depend on.
         """
         return b"\n".join(self.sections.values())
 

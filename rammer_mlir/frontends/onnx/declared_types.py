@@ -47,8 +47,8 @@ def check_declared(graph: onnx.GraphProto, declared: Declared, warned: set[str])
         graph: a graph with inferred shapes.
         declared: types declared by the model, by value name.
         warned: names of the values whose types were found to differ in earlier calls. A warning is
-            issued only if this call finds a further such value; the names of all values whose types
-            differ are then added to ``warned``.
+            issued only if the types of a value that is not in ``warned`` differ; the names of all
+            values whose types differ are then added to ``warned``.
 
     Raises:
         ModelError: for the first output with a wrong declared dtype, because callers rely on it.

@@ -74,8 +74,8 @@ def _content_digest(file: IO[bytes], folders: Folders) -> str:
 def _with_data(found: _Hash, proto: onnx.ModelProto, folders: Folders) -> str:
     """Add a model's external data to the hash ``found``; return the hash in hexadecimal.
 
-    ``found`` already contains the serialized model. ``folders`` may contain the files of external
-    data.
+    ``found`` already contains the serialized model. ``folders`` are the folders that may contain
+    the files of external data; without folders, no external data is added.
     """
     tensors = tensors_of_model(proto) if folders else ()
     for region in sorted({region_of(tensor) for tensor in tensors if is_external(tensor)}):

@@ -29,7 +29,7 @@ Symbolic links may lead from one of these folders to another, but not out of the
 
 @dataclass(frozen=True, order=True)
 class Region:
-    """``length`` bytes of a file from byte ``offset`` on.
+    """A byte range of a file: ``length`` bytes from byte ``offset`` on.
 
     ``location`` is the file's path relative to a data folder.
     """

@@ -1,8 +1,8 @@
 """Runs torch-mlir's ONNX importer in a child process, which `importer_child.py` starts.
 
-The importer exists only in torch-mlir, even if the compiler uses other MLIR bindings, and it can
-crash or hang on unexpected input. It therefore runs in a separate process and returns MLIR
-bytecode. The process serves requests until standard input ends.
+The importer runs in a separate process and returns MLIR bytecode, for two reasons: it needs
+torch-mlir's MLIR bindings, while the compiler may use other bindings; and it can crash or hang on
+unexpected input. The process serves requests until standard input ends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Expands operators that have no builder, and that torch-mlir cannot import, by ONNX's definitions.
+"""Expands operators that ONNX defines as functions of other operators.
 
-ONNX defines such an operator by a function of other operators. ONNX's inliner is unsuitable: it
-fails for omitted optional inputs, and loses default values of some attributes.
+Only operators that the compiler can lower in no other way are expanded: they have no builder (a
+function that emits linalg operations for a node), and torch-mlir cannot import them. ONNX's inliner
+is unsuitable: it fails for omitted optional inputs, and loses default values of some attributes.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def inline_functions(model: Model) -> Model:
 
 
 def is_inlined_preview(node: onnx.NodeProto) -> bool:
-    """Whether ``inline_functions`` expands the node, and the node is of ONNX's preview domain."""
+    """Whether a node is of ONNX's preview domain and ``inline_functions`` expands it."""
     return node.domain == PREVIEW_DOMAIN and node.op_type in INLINED_PREVIEWS
 
 

@@ -30,9 +30,9 @@ _HEAD = 20
 
 
 class NotPlainError(Exception):
-    """Raised if a file's encoding is valid protobuf, but not as protobuf's serializer writes it.
+    """Raised if this module cannot split a serialized model, which is then parsed as a whole.
 
-    Also raised if the encoding is invalid. The model is then parsed as a whole.
+    The file's encoding is invalid, or is valid protobuf that protobuf's serializer would not write.
     """
 
 

@@ -1,8 +1,8 @@
 """Inlines a model's local functions.
 
-ONNX's inliner is unsuitable. It loses default values of attributes, and results that are arguments
-of the function. It skips functions that import another version of an opset than the model, even if
-both versions define the used operators equally.
+ONNX's inliner is unsuitable. It loses default values of attributes, and results of a function that
+are also its arguments. It skips a function that imports another version of an opset than the model,
+even if both versions define the used operators equally.
 """
 
 from __future__ import annotations

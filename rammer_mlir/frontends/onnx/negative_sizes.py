@@ -137,7 +137,7 @@ def _probe(
 
 
 def _is_slice(node: onnx.NodeProto) -> bool:
-    """Whether a node is or may contain a Slice: every node with a subgraph counts as a Slice."""
+    """Whether a node is a Slice, or has a subgraph, which may contain a Slice."""
     return node.op_type == "Slice" or any(
         attribute.HasField("g") or len(attribute.graphs) for attribute in node.attribute
     )

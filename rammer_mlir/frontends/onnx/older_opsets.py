@@ -115,13 +115,13 @@ def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -
 
 
 def keep_coordinates(proto: onnx.ModelProto) -> None:
-    """Add attributes to each Resize, in place, with which its results stay those of opset 10.
+    """Add attributes to each Resize, in place, so that its results remain those of opset 10.
 
     In opset 10, an input coordinate is the output coordinate divided by the scale. Which element is
     the nearest is not specified; as in ONNX Runtime, the input coordinate is rounded down along
-    dimensions that Resize enlarges, and up along dimensions that it shrinks. A Resize of mode
-    ``nearest`` that does both, or whose scales are unknown, is replaced by two: the first enlarges,
-    the second shrinks.
+    dimensions that Resize enlarges, and up along dimensions that it shrinks. If a Resize of mode
+    ``nearest`` enlarges some dimensions and shrinks others, or if its scales are unknown, two nodes
+    replace it: the first enlarges, the second shrinks.
     """
     _keep_coordinates(proto.graph, dict(_constants(proto.graph)))
 

@@ -117,7 +117,10 @@ def _how(name: str, domain: str) -> str:
 
 
 def _elsewhere(name: str) -> str:
-    """Return how the compiler handles the operator ``name``, which has no builder, as text."""
+    """Return a phrase that says how the compiler handles the operator ``name``.
+
+    The operator has no builder (a function that emits linalg operations for a node).
+    """
     schema = onnx.defs.get_schema(name, onnx.defs.onnx_opset_version(), "")
     if schema.deprecated:
         return "converted, in models of older opsets"

@@ -166,9 +166,10 @@ def refuse_size_independent_errors(model: Model) -> None:
 
 
 def _expand(model: Model) -> Model:
-    """Return the model with short loops, cheap Ifs, and operators without a builder expanded.
+    """Return the model with short loops, cheap Ifs, and some other operators expanded.
 
-    The operators are those that ``inline_functions`` expands by ONNX's definitions.
+    The other operators are those that ``inline_functions`` replaces by their ONNX definitions. In
+    addition, recurrent layers with too many time steps to unroll are rewritten as Scans.
     """
     while True:
         if has_inlined(model):

@@ -96,8 +96,9 @@ def _cast_like(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
 def _scatter_nd(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
     """Return nodes that replace a ScatterND with more than LARGE constant indices, else None.
 
-    The new nodes can compute all elements in parallel: they are a Gather of updates, and a Where if
-    some elements keep their value. The builder compiles all other ScatterND nodes.
+    The new nodes can compute all elements in parallel: they are a Gather (or only a Reshape) of the
+    updates, and a Where if some elements keep their value. A ScatterND with a reduction is not
+    replaced.
     """
     node, write = site.node, site.write
     indices, shape = site.values.get(node.input[1]), site.table.find_shape(node.input[0])

@@ -180,9 +180,9 @@ def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.Function
       before the data, pools, and slices off the windows that the padding adds.
     - In opsets before 22, it counts windows that begin after the data. The placeholder is a
       function of opset 22.
-    - With the padding ``SAME_UPPER`` or ``SAME_LOWER``, where the result size is the data's size
-      over the stride, rounded up, it counts another window if the stride exceeds the window. The
-      placeholder rounds down, because this padding already completes the last window.
+    - With the padding ``SAME_UPPER`` or ``SAME_LOWER``, the result size is the data's size divided
+      by the stride, rounded up. If the stride exceeds the window, shape inference counts a window
+      too many. The placeholder has no ``ceil_mode``: this padding completes the last window.
     """
     if any(a.name == "auto_pad" and a.s.startswith(b"SAME") for a in node.attribute):
         return _without(node, ("ceil_mode",), node.output)
@@ -221,10 +221,11 @@ def _without(
 def _added_windows(node: onnx.NodeProto) -> tuple[list[int], list[int]] | None:
     """Return enlarged paddings of a pooling node, and the count of windows that they add.
 
-    The paddings have the order of the attribute ``pads``: the widths before all dimensions, then
-    the widths after them. Only the widths before are enlarged, by whole strides, enough for a
-    window that reads no data. The second result has a count for each dimension. Returns None
-    without ``ceil_mode``, or if the node's attributes contradict each other.
+    The paddings have the order of the attribute ``pads``: the widths before the data in all
+    dimensions, then the widths after the data. Only the widths before the data are enlarged, by a
+    multiple of the stride that is at least the extent of the window. The second result has the
+    count of added windows for each dimension. Returns None if the node does not have ``ceil_mode``,
+    or if its attributes contradict each other.
     """
     attributes = {attribute.name: attribute for attribute in node.attribute}
     is_rounded_up = "ceil_mode" in attributes and attributes["ceil_mode"].i

@@ -65,8 +65,8 @@ def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
 def _forget_open_shapes(graph: onnx.GraphProto) -> None:
     """Remove recorded shapes that are not static from the values of a graph, in place.
 
-    Shape inference keeps recorded shapes. Without them it can infer static shapes, because further
-    nodes have been folded since the shapes were recorded.
+    Shape inference does not replace recorded shapes. After the removal, it can infer static shapes,
+    because more nodes have been folded since the shapes were recorded.
     """
     kept = [value for value in graph.value_info if static_shape(value) is not None]
     if len(kept) < len(graph.value_info):

@@ -98,9 +98,10 @@ def _content(file: object) -> bytes:
 
 
 def with_data(model: onnx_ir.Model) -> ModelWithData:
-    """Return a model of onnx_ir as a protobuf message without the data of its large weights.
+    """Convert a model of onnx_ir to a protobuf message without the data of its large weights.
 
-    The result uses the memory of these weights without a copy. Weights in files are read first.
+    The result refers to the memory of the large weights, which are not copied. Weights in files are
+    read first.
     """
     import onnx_ir
     from onnx_ir import external_data, serde

@@ -38,9 +38,10 @@ def write_dense(graph: onnx.GraphProto, name: str) -> None:
 
 
 def _dense(sparse: onnx.SparseTensorProto, name: str) -> onnx.TensorProto:
-    """Return a sparse tensor as a dense one of the same name.
+    """Return a dense tensor with the elements and the name of a sparse tensor.
 
-    The indices of its elements are numbers in the flattened tensor, or one row for each element.
+    ONNX allows two forms of indices: a vector of indices into the flattened tensor, or a matrix
+    with a row for each element, which has an index for each dimension.
     """
     shape = tuple(sparse.dims)
     what = f"{name}: the sparse tensor '{sparse.values.name}'"

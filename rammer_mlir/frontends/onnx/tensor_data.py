@@ -71,10 +71,11 @@ class TensorData:
 
 
 def content_and_places(file: IO[bytes]) -> tuple[bytes, DataPlaces]:
-    """Return a serialized model, and byte ranges of initializer data that it does not contain.
+    """Return a serialized model, and the byte ranges in ``file`` of the data that it lacks.
 
-    If the file is large, the data of large initializers stays in the file, and the ranges, by
-    initializer index, are their places in the file. Otherwise the model contains all data.
+    If the file is large, the returned model lacks the data of large initializers. The second result
+    has the byte range of this data, by index of the initializer. Otherwise the model contains all
+    data, and the second result is empty.
 
     Raises:
         OSError: if the file cannot be read.

@@ -1,4 +1,7 @@
-"""Imports nodes without a builder by torch-mlir; equal nodes get clones of the IR of the first."""
+"""Imports nodes by torch-mlir if their operator has no builder (function that emits linalg).
+
+Of several equal nodes, only the first is imported; the others get clones of its IR.
+"""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ same taps of the kernel. There are two decompositions, which both interleave the
 - A convolution for each phase reads the taps of the phase. Constant kernels are sliced at compile
   time.
 - A convolution of size 1 multiplies the input by all taps, which are its output channels. A phase
-  is the sum of the results of its taps, shifted by their positions. This decomposition is used for
-  few output channels, which would leave lanes of the vector registers empty, and for small inputs,
-  of which a convolution per phase would multiply much padding.
+  is the sum of the results of its taps, shifted by their positions. This decomposition is used in
+  two cases: for few output channels, where a convolution per phase would leave lanes of the vector
+  registers empty, and for small inputs, where a convolution per phase would multiply much padding.
 """
 
 from __future__ import annotations
@@ -179,10 +179,10 @@ class _Transposed:
     def _suits_products(self) -> bool:
         """Whether all taps are multiplied at once, in place of a convolution for each phase.
 
-        A phase has the outputs with equal index modulo the stride. Products are stored and added,
-        which takes longer than it saves unless many input channels are summed. Elements of 16 bits
-        are excluded: each product would be rounded before the addition. The numbers are from
-        measurements on a processor with AVX2.
+        A phase has the outputs with equal index modulo the stride. The method stores the products
+        and adds them later, which is only worthwhile if many input channels are summed. Elements of
+        16 bits are excluded, because each product would be rounded before the addition. The
+        thresholds are from measurements on a processor with AVX2.
         """
         taps, (channels, features) = prod(self._w[2:]), self._w[:2]
         inputs, outputs = prod(self._x[2:]), prod(self._out[2:])
@@ -285,9 +285,9 @@ class _Transposed:
     def _padding(self) -> list[int]:
         """Return, for each spatial dimension, the count of outputs to cut off at its low end.
 
-        It is the node's padding, or follows from the size of the node's result. If the result is
-        larger than the computed outputs, nothing is cut off. The outputs are then extended at the
-        high end by the bias, or by zeros, as in ONNX Runtime.
+        The count is the node's padding, or follows from the size of the node's result. If the
+        result is larger than the computed outputs, the count is 0, and the outputs are extended at
+        the high end by the bias, or by zeros, as in ONNX Runtime.
         """
         mode = self._attributes.get("auto_pad", b"NOTSET").decode()
         if "output_shape" not in self._attributes and mode in ("NOTSET", "VALID"):

@@ -63,7 +63,7 @@ def condition_of(body: onnx.GraphProto) -> str:
 def count_steps(
     loop: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array], enough: int
 ) -> int | None:
-    """Return the count of a loop's iterations, at most ``enough``; None if it depends on data.
+    """Return a loop's trip count, at most ``enough``; None if the trip count depends on data.
 
     The loop's condition is evaluated for iteration after iteration, until the condition is false,
     the loop's maximum trip count is reached, or ``enough`` iterations are counted. ``values`` are

@@ -41,8 +41,8 @@ def exported_program(model: object, inputs: object, dynamic_shapes: object) -> A
 def example_arguments(inputs: object) -> tuple[tuple[object, ...], dict[str, object]]:
     """Return a user's example inputs as positional and keyword arguments.
 
-    A mapping has keyword arguments by name, another sequence the positional arguments; any other
-    object is the only positional argument.
+    A mapping contains keyword arguments by name, and a sequence contains positional arguments. Any
+    other object is the only positional argument.
 
     Raises:
         OptionError: if ``inputs`` is None.
@@ -87,7 +87,8 @@ def _exported(
 def _without_aliases(arguments: Any) -> Any:
     """Return the nested structure ``arguments`` in which no tensor object occurs twice.
 
-    Each further occurrence of a tensor is replaced by a copy, because export would merge them.
+    Each occurrence of a tensor after the first is replaced by a copy, because ``torch.export``
+    would merge arguments that are the same object.
     """
     torch = pytorch()
     seen: set[int] = set()

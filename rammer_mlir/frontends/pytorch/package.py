@@ -13,7 +13,10 @@ from rammer_mlir.support.packages import optional_package
 
 
 class _Module(Protocol):
-    """The used attributes of a ``torch.nn.Module``, as a type for type checkers without torch."""
+    """The attributes of a ``torch.nn.Module`` that the compiler uses.
+
+    This type allows type checking without torch.
+    """
 
     training: bool
 
@@ -23,9 +26,9 @@ class _Module(Protocol):
 
 
 class _Program(Protocol):
-    """The used attributes of a ``torch.export.ExportedProgram``, as a type for type checkers.
+    """The attributes of a ``torch.export.ExportedProgram`` that the compiler uses.
 
-    A type checker then needs no torch.
+    This type allows type checking without torch.
     """
 
     @property

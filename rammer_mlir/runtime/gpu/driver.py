@@ -27,8 +27,9 @@ class Argument:
         address: the device address.
         num_bytes: the size of the buffer.
         name: the name in messages.
-        use: ``read`` if the kernel only reads the buffer, ``written`` if its content is undefined
-            before the launch, ``kept`` if its content is kept between launches.
+        use: ``read`` if the kernel only reads the buffer, ``written`` if the buffer's content is
+            undefined before the launch, ``kept`` if the launch needs the content that earlier
+            launches or the host wrote, and may change it.
     """
 
     address: int

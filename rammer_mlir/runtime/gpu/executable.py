@@ -57,7 +57,7 @@ class CapturedRun:
         """Start the run once more, after all earlier runs; return its outputs without waiting.
 
         Raises:
-            TargetError: if the executable is closed, whose memory the graph uses.
+            TargetError: if the executable, whose memory the graph uses, is closed.
         """
         with self._lock:
             self._check_open()
@@ -108,7 +108,7 @@ class GpuExecutable(CompiledModel):
             code: the kernel's code, of the kind ``image.code_kind``.
             open_driver: opens the driver of the device that runs the program; raises
                 ``TargetError`` if there is no driver or device.
-            stats: compiler statistics by name, such as the seconds of each stage; None for none.
+            stats: compiler statistics by name, such as the seconds of each stage; may be None.
         """
         super().__init__(image, stats)
         self._image, self._code, self._open_driver = image, code, open_driver
@@ -161,8 +161,8 @@ class GpuExecutable(CompiledModel):
                 ``out`` gets a new array.
 
         Returns:
-            Host arrays by output name, in the signature's order, followed by the new values of
-                inputs that the program updates in place.
+            Host arrays by output name, in the signature's order, followed by the new values, by
+                input name, of the inputs that the program updates in place.
 
         Raises:
             InputError: if names, shapes or dtypes do not match.

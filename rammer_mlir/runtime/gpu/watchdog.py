@@ -41,7 +41,7 @@ def check_watch(image: GpuImage, watch: NDArray[np.int64]) -> None:
 def _step(program: Program, veu: int, step: int) -> str:
     """Return the name of the rOperator whose rTask is step ``step`` of a vEU.
 
-    Steps count from 1. If the vEU has fewer steps, the text says that there is no such rTask.
+    Steps count from 1. If the vEU has fewer steps, return "no rTask of this program".
     """
     done = 0
     for record in program.launches[0].veus[veu]:

@@ -149,8 +149,8 @@ class AssignmentCost:
     def _least_traffic(self) -> list[tuple[int, tuple[int, ...]]]:
         """For each tensor in memory, the bytes of one transfer and the loops that do not index it.
 
-        A transfer moves once each element that the assignment touches. The loops are those of the
-        assignment, by number.
+        A transfer moves each element that the assignment touches once; the bytes are a lower bound.
+        The loops are those of the assignment, by number.
         """
         return [self._least(traffic) for traffic in self.assignment.traffic]
 
@@ -162,9 +162,9 @@ class AssignmentCost:
     def _elements(self, traffic: Traffic) -> Iterator[int]:
         """Yield for each dimension of a tensor a lower bound on the count of touched elements.
 
-        The index into a dimension is a sum of factor * loop index. With a factor above 1 a loop
-        skips elements, so the loop touches at least as many elements as it has iterations. A loop
-        that indexes several dimensions counts only in the first of these dimensions.
+        The index into a dimension is a sum of factor * loop index. Each iteration of a loop changes
+        the index, so the loop touches at least as many elements as it has iterations. A loop that
+        indexes several dimensions counts only in the first of these dimensions.
         """
         counted: set[int] = set()
         for span in traffic.spans:

@@ -95,10 +95,10 @@ def _fixed(problem: Problem) -> Iterator[int]:
 def _fixed_by(problem: Problem, read: Read) -> Iterator[int]:
     """Yield the loops that ``read`` prevents from being distributed over vEUs.
 
-    The read connects a value's producer with a reader. A dimension of the value may be indexed by a
-    loop of the producer and by a loop of the reader. If only one of these two loops exists, this
-    loop is yielded. If both exist with different extents, both are yielded. The reader's loops that
-    do not index the value, as in a broadcast, are yielded too.
+    ``read`` connects a value's producer with a reader. A dimension of the value may be indexed by a
+    loop of the producer and by a loop of the reader. If only one of these two loops exists, yield
+    this loop. If both exist but have different extents, yield both. Also yield the reader's loops
+    that do not index the value, as in a broadcast.
     """
     for produced, reading in zip(problem.values[read.value].dims, read.dims, strict=True):
         ends = [loop for loop in (produced, reading) if loop is not None]

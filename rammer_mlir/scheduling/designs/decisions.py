@@ -1,9 +1,9 @@
 """Rewrites a fused group by a decision on each value: store it, recompute it, or end a unit.
 
 A unit is a part of the group between two barriers. A stored value is read in the unit that computes
-it. A recomputed value becomes part of each reader's computation, and the loops that computed it
-before disappear. A value that ends a unit goes through memory: its readers belong to a later unit,
-and the loops of that unit are mapped independently.
+it. The computation of a recomputed value is inlined into each reader, and its original loops
+disappear. A value that ends a unit goes through memory: its readers belong to a later unit, and the
+loops of that unit are mapped independently.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Decisions = tuple[Decision, ...]
 
 @dataclass(frozen=True)
 class Decided:
-    """A fused group, rewritten for the decisions on its values.
+    """A fused group, rewritten according to the decisions on its values.
 
     Attributes:
         decisions: for each value, whether it is stored, recomputed, or ends a unit.
@@ -104,9 +104,9 @@ class _Inlined:
     def _loop(self, loop: int | None) -> int | None:
         """Return the reader's loop, by number, that replaces loop ``loop`` of the producer.
 
-        This is the reader's loop that indexes the dimension of the value that ``loop`` indexes.
-        Return None if ``loop`` is None, if it indexes no dimension of the value, or if the reader's
-        index of this dimension is not a single loop.
+        ``loop`` indexes a dimension of the value, and the returned loop of the reader indexes the
+        same dimension. Return None if ``loop`` is None or indexes no dimension of the value, or if
+        the reader's index of this dimension is not a single loop.
         """
         dims = self.problem.values[self.read.value].dims
         return self.read.dims[dims.index(loop)] if loop is not None and loop in dims else None
@@ -175,7 +175,7 @@ def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
 
 
 def _through_memory(problem: Problem, number: int) -> Problem:
-    """Return the problem in which value ``number`` ends a unit: it is passed through memory.
+    """Return the problem in which value ``number`` ends a unit and is passed through memory.
 
     The write of the value is added to the memory traffic of its producer, and a read of the value
     to the memory traffic of each reader.

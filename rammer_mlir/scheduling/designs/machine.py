@@ -71,7 +71,7 @@ class Machine:
 
         Args:
             extent: number of iterations of the loop.
-            may_spread: whether its iterations may be distributed over rTasks.
+            may_spread: whether the loop's iterations may be distributed over rTasks.
             tiles: whether an rTask may also execute a half, a quarter and so on of the iterations.
         """
         lanes = Choice("vector" if self.is_vector else "lanes", extent, by_lanes=True)

@@ -94,8 +94,8 @@ class Assignment:
         loops: numbers of the assignment's loops; empty if the assignment computes nothing.
         operations: scalar operations of an iteration of the innermost loop.
         traffic: the tensors in memory that the assignment reads and writes.
-        is_returned: whether its result leaves the group. Then the assignment stays in the group
-            even if all its readers recompute the result.
+        is_returned: whether the result is used outside of the group. Then the assignment stays in
+            the group even if all readers inside the group recompute the result.
     """
 
     name: str

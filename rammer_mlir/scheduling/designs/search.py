@@ -3,8 +3,9 @@
 A design has a choice (the mapping to vEUs and lanes) for each variable (a class of loops that are
 mapped alike). A prefix of a design contains the choices of the first variables. A space is a set of
 designs, with a lower bound on the cost of all its designs that begin with a given prefix. If a
-prefix gets longer, its bound stays equal or rises. The bound of a complete design is its cost. So
-the first complete design taken from the heap is the cheapest (A*; Dali, section 2.1).
+prefix gets longer, its bound stays equal or rises. The bound of a complete design is its cost. The
+heap returns the prefix of least bound, so the first complete design taken from the heap is the
+cheapest (A*; Dali, section 2.1).
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ class DesignSpace:
     def _parts(self) -> dict[tuple[int, Prefix], Part]:
         """The costs of assignments (loop nests) computed so far, or lower bounds on these costs.
 
-        A key is a pair: the number of the assignment, and the indices of the choices for the
-        variables of its loops, as far as they are chosen.
+        A key is a pair: the number of the assignment, and the indices of the choices for those
+        variables of its loops that already have a choice.
         """
         return {}
 
@@ -91,7 +91,7 @@ class DesignSpace:
         return start + sum(waves) * self.machine.task_seconds + sum(p.seconds for p in parts)
 
     def chosen(self, prefix: Prefix) -> dict[int, Choice]:
-        """Return by loop number the mappings that a prefix determines.
+        """Return, by loop number, the mapping of each loop for which a prefix has a choice.
 
         ``prefix`` has the index of the choice for each of the first variables. The loops of the
         other variables are left out.
@@ -116,9 +116,9 @@ class DesignSpace:
         return found
 
     def _chosen_of(self, number: int, prefix: Prefix) -> dict[int, Choice]:
-        """Return, by loop number, the mappings that a prefix gives to assignment ``number``.
+        """Return, by loop number, the mappings of the loops of assignment ``number`` in a prefix.
 
-        Loops whose mapping the prefix does not determine are left out.
+        Loops for which the prefix has no choice are left out.
         """
         loops = self.decided.problem.assignments[number].loops
         variables = ((loop, self._variable_of[loop]) for loop in loops)

@@ -109,8 +109,8 @@ def cpu_device(num_veus: int) -> Device:
 def device_for(target: str) -> DeviceDescription:
     """Return the default device for which programs of a target are scheduled.
 
-    The default is the first device that has the target among its ``targets``. If no device has it,
-    the default is the device ``cpu``.
+    The default is the first device whose ``targets`` contain the target. If there is no such
+    device, the default is the device ``cpu``.
 
     Args:
         target: a target with its chip, such as ``cpu``, ``nvvm:sm_90`` or ``rocdl:gfx90a``.

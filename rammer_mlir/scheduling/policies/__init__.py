@@ -26,9 +26,9 @@ __all__ = ["POLICIES", "Policy", "get_policy", "is_own_policy", "name_of", "regi
 
 
 def _for_auto() -> tuple[Policy, ...]:
-    """Return the policies of other packages that the policy `auto` shall try too.
+    """Return the registered policies that the policy `auto` tries in addition to its own.
 
-    These are the registered policies that can be imported and have a true attribute ``joins_auto``.
+    They are the policies that can be imported and whose attribute ``joins_auto`` is true.
     """
     policies = (extension.value for extension in POLICIES.extensions())
     return tuple(p for p in policies if p is not None and getattr(p, "joins_auto", False))

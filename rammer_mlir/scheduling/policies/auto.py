@@ -29,8 +29,8 @@ class Auto:
     are tried.
 
     Attributes:
-        budget_seconds: seconds after which no policy starts; `wavefront` always runs. With an
-            executor, plans that are not finished by then are not used.
+        budget_seconds: seconds after which no other policy is started; `wavefront` always runs.
+            With an executor, plans that are not finished by then are not used.
         max_list_rtasks: maximum count of rTasks of a graph on which `list` is tried. The time of
             `list` grows with this count, because it places each rTask individually.
         executor: runs the policies in parallel: threads, processes, or a cluster (Dask's

@@ -59,9 +59,10 @@ class BarrierModel(PlacementModel):
     def _windows(self) -> list[list[int]]:
         """Return windows: lists of rTasks whose total time on a vEU is bounded (Carlier, 1982).
 
-        The first window has all rTasks. Each other window is given by a limit on heads and a limit
-        on tails. It has the rTasks of each rOperator whose least head is at least the first limit
-        and whose least tail is at least the second limit.
+        The first window has all rTasks. If the model counts the rTasks of each rOperator on each
+        vEU (``_count``), there are more windows: each is given by a limit on heads and a limit on
+        tails, and has the rTasks of all rOperators whose least head and least tail are at least
+        these limits.
         """
         found = {tuple(self._tasks): None}
         if self._counts:
@@ -118,7 +119,7 @@ class BarrierModel(PlacementModel):
             model.add_bool_or([~barrier, *apart])
 
     def _add_latest_barrier(self, task: int, behind: list[int]) -> None:
-        """Bound ``_latest[task]``, a variable, by the begin of a barrier before rTask ``task``.
+        """Constrain the variable ``_latest[task]`` to the begin of a barrier before rTask ``task``.
 
         The solver chooses the barrier: the barrier of ``task``, or the barrier of an earlier rTask
         on the same vEU. ``_latest[task]`` is at most the begin of the chosen barrier, and -1 if no

@@ -1,7 +1,7 @@
 """Computes heads and tails: lower bounds on the time before and after each rTask, with barriers.
 
-The terms are those of one-machine scheduling (Carlier, 1982). A source of an rTask runs earlier on
-the same vEU, or on another vEU. If it runs on another vEU, a barrier separates it from the rTask.
+The terms are those of one-machine scheduling (Carlier, 1982). A source of an rTask R is an rTask
+that R reads from. If the source runs on another vEU than R, a barrier comes between the two rTasks.
 """
 
 from __future__ import annotations

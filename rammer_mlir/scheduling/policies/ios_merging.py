@@ -1,4 +1,4 @@
-"""Chooses the operators to merge in each stage of IOS (lines 23-33 of its algorithm).
+"""Chooses the operators to merge in each stage of IOS (IOS paper, algorithm 1, lines 23-33).
 
 IOS divides a graph into stages by dynamic programming. A stage either runs its groups concurrently
 or, where its operators can be merged, computes them as a single operator, whichever is predicted to
@@ -113,8 +113,8 @@ class MergeSearch:
 class _MergedTimes:
     """The predicted times of stages whose operators run concurrently or merged into one operator.
 
-    The time of a stage is the smaller of the two. ``_known`` has the result of ``seconds`` for the
-    sets of units (masks) asked for so far.
+    The time of a stage is the smaller of these two times. ``_known`` has the result of ``seconds``
+    for the sets of units (masks) asked for so far.
 
     Attributes:
         concurrent: the times of stages without merging.

@@ -72,7 +72,7 @@ class _Veus:
 
     Attributes:
         free: [num_veus]: the time in seconds at which each vEU is free.
-        known: [num_veus, num_veus]: row v has for each vEU the count of its first rTasks that are
+        known: [num_veus, num_veus]: ``known[v, w]`` is the number of rTasks of vEU w that are
             surely complete after the barriers on vEU v so far.
         tasks: the indices of each vEU's rTasks in order.
     """
@@ -93,8 +93,8 @@ class _Veus:
     def place(self, task: int) -> None:
         """Append an rTask, whose sources are all placed, to the vEU where it can start first.
 
-        If the rTask can start equally early on several vEUs, choose the vEU that would be idle for
-        the shortest time before. An rTask with a home is placed on its home.
+        If the rTask can start equally early on several vEUs, choose the vEU that is idle for the
+        shortest time before this start. An rTask with a home is placed on its home.
         """
         sources = self._latest(task)
         others = np.array([self._veu[source] for source in sources], np.intp)

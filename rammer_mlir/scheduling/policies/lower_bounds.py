@@ -11,10 +11,10 @@ def makespan_bound(table: TaskTable, num_veus: int, barrier: float) -> float:
     """Return a lower bound on the seconds of an rProgram of all rTasks, without the launch.
 
     The result is the larger of the critical path and the best bound by packing. The head of an
-    rTask is a lower bound on the time before it, its tail on the time after it. For a limit h on
-    heads and a limit t on tails, the bound by packing is h + p + t. There, p is a lower bound on
-    the time in which the vEUs can run all rTasks whose head is at least h and whose tail is at
-    least t.
+    rTask is a lower bound on its start; its tail is a lower bound on the time from its end to the
+    program's end. For a limit h on heads and a limit t on tails, the bound by packing is h + p + t,
+    where p is a lower bound on the time in which the vEUs can run all rTasks whose head is at least
+    h and whose tail is at least t.
 
     Args:
         table: the rTasks with their times and dependencies.

@@ -131,9 +131,9 @@ class PlacementModel:
         """Add variables that count each rOperator's rTasks on each vEU; return a list per vEU.
 
         The values of a vEU's variables form a load: a tuple of rTask counts, one for each
-        rOperator. The solver may choose only loads that a vEU can complete within the length of the
-        starting plan. If there are more than ``_MOST_LOADS`` such loads, or more than
-        ``_MOST_RANKS`` tuples of counts at all, add no variables and return an empty list.
+        rOperator. The solver may choose only feasible loads, which a vEU can complete within the
+        length of the starting plan. If there are more than ``_MOST_LOADS`` feasible loads, or more
+        than ``_MOST_RANKS`` loads in total, add no variables and return an empty list.
         """
         groups = [
             Group(
@@ -158,10 +158,11 @@ class PlacementModel:
         return counts
 
     def _add_symmetries(self) -> None:
-        """Add constraints that fix the order of vEUs, and of rTasks with equal dependencies.
+        """Add constraints that break symmetries between vEUs, and between equivalent rTasks.
 
-        The constraints exclude solutions that differ from another solution only by an exchange of
-        vEUs, or of rTasks of one rOperator with equal dependencies.
+        Two rTasks are equivalent if they belong to the same rOperator and have equal dependencies.
+        The constraints fix the order of vEUs and of equivalent rTasks, which excludes solutions
+        that differ from another solution only by an exchange.
         """
         model = self._model
         if self._counts:
@@ -246,8 +247,9 @@ class PlacementModel:
     def _awaited(self, solver: cp.CpSolver, veus: Placement) -> list[list[int]]:
         """Return for each rTask the rTasks that the barrier before it waits for, in a solution.
 
-        The barrier waits for the rTasks that its own rTask reads from. The barrier also waits for
-        rTasks that have ended when the barrier begins, if later rTasks of the vEU read from them.
+        The barrier waits for the sources (rTasks that are read from) of the rTask that follows the
+        barrier, and for those sources of later rTasks of the vEU that have ended when the barrier
+        begins.
         ``veus`` has the rTasks of each vEU in order.
         """
         awaited: list[list[int]] = [list(sources) for sources in self._table.sources]

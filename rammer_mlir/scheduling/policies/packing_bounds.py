@@ -15,7 +15,7 @@ def packing_bound(seconds: Sequence[float], num_veus: int) -> float:
     ``seconds`` has the time of each rTask, the longest first. The first ``k * num_veus + 1`` rTasks
     cannot run with at most ``k`` on each vEU, so some vEU runs ``k + 1`` of them. The time of this
     vEU is at least the sum of the shortest ``k + 1`` of these rTasks (Dell'Amico and Martello,
-    1995). The result is the largest of these bounds over all ``k``, and of the mean work of a vEU.
+    1995). The mean work of a vEU is another lower bound. The result is the largest of all bounds.
     """
     sums = [0.0, *accumulate(seconds)]
     packed = (

@@ -13,7 +13,7 @@ class Policy(Protocol):
     """Interface of a scheduling policy.
 
     A policy may have two more attributes. If ``joins_auto`` is true, the policy `auto` also tries
-    the policy. If ``keeps_homes`` is true, the policy runs all rTasks of an operator with a
+    this policy. If ``keeps_homes`` is true, the policy runs all rTasks of an operator with a
     ``home`` on the vEU ``home``.
     """
 

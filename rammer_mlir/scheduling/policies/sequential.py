@@ -19,9 +19,9 @@ from rammer_mlir.scheduling.program import Plan
 class Sequential:
     """Run one operator after another, each on the whole device with its fastest rKernel.
 
-    Every rTask waits for all rTasks of the previous operator. In contrast to a framework, which
-    launches each operator separately, all operators share one launch. This is RammerBase of the
-    RAMMER paper, and the baseline of all comparisons.
+    Every rTask waits for all rTasks of the previous operator. All operators share one launch,
+    whereas a framework launches each operator separately. This policy is RammerBase of the RAMMER
+    paper, and the baseline of all comparisons.
     """
 
     name: ClassVar[str] = "sequential"

@@ -18,8 +18,9 @@ class Group:
 
     Attributes:
         duration: the time of each rTask.
-        heads: the heads of all rTasks in ascending order.
-        tails: the tails of all rTasks in ascending order.
+        heads: the heads of all rTasks (lower bounds on their starts) in ascending order.
+        tails: the tails of all rTasks (lower bounds on the times from their ends to the program's
+            end) in ascending order.
     """
 
     duration: int
@@ -68,13 +69,14 @@ def _fits(load: Sequence[int], groups: Sequence[Group], limit: int) -> bool:
 def _least_times(used: Sequence[tuple[int, Group]]) -> Iterator[int]:
     """Yield several lower bounds on the time that a vEU needs for some rTasks.
 
-    The first bound runs the rTasks one after the other, each not before its head. The second bound
-    does the same backwards from the end of the program, with tails. Each further bound is
-    h + p + t for a limit h on heads and a limit t on tails. There, p is the time of the rTasks of
-    all groups whose least head is at least h and whose least tail is at least t.
+    A head is a lower bound on an rTask's start, a tail on the time from its end to the program's
+    end. The first bound is the time at which the vEU has run the rTasks one after the other, none
+    before its head. The second bound is the same backwards from the program's end, with tails. Each
+    other bound is h + p + t for a limit h on heads and a limit t on tails, where p is the time of
+    the rTasks of all groups whose least head is at least h and whose least tail is at least t.
 
-    ``used`` has a pair for each rOperator with rTasks on the vEU: their count, and the ``Group``
-    with the times of the rOperator's rTasks.
+    ``used`` has a pair for each rOperator with rTasks on the vEU: the number of these rTasks, and
+    the ``Group`` of the rOperator.
     """
     yield _one_after_the_other((h, g.duration) for n, g in used for h in g.heads[:n])
     yield _one_after_the_other((t, g.duration) for n, g in used for t in g.tails[:n])

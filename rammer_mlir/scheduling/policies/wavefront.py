@@ -109,9 +109,9 @@ def waves(context: Context) -> Sequence[Wave]:
     """Return the waves: operators of equal depth in the graph, each wave in the graph's order.
 
     An operator without producers, such as an operator that writes padding or projects the input of
-    a later time step, could run in the first wave. But its result would then occupy memory for
-    long, and it would delay other operators. Therefore an operator without producers belongs to the
-    wave just before the wave of its first reader.
+    a later time step, could run in the first wave. But the operator would then delay others, and
+    its result would occupy memory for a long time. Therefore an operator without producers belongs
+    to the wave just before the wave of its first reader.
     """
     operators = range(len(context.graph.operators))
     producers = [context.dependencies.producers(number) for number in operators]
@@ -146,9 +146,10 @@ def schedule_wave(
 ) -> None:
     """Append a wave to a program, and choose the rKernels of its operators (``ScheduleWave``).
 
-    The operators get their fastest rKernels if the rTasks of all these rKernels are fewer than the
-    vEUs. Otherwise they get their most efficient rKernels if the program is then predicted to be
-    faster (``SelectRKernels``). An operator with a home always gets its most efficient rKernel.
+    If the fastest rKernels of the operators have fewer rTasks in total than there are vEUs, these
+    rKernels are chosen. Otherwise the fastest or the most efficient rKernels of all operators are
+    chosen, whichever make the program faster by prediction (``SelectRKernels``). An operator with a
+    home always gets its most efficient rKernel.
     ``readiness`` is the option of this name of the policy ``Wavefront``.
     """
     operators, device = context.graph.operators, context.device

@@ -63,9 +63,10 @@ def find_gaps(steps: Steps) -> Iterator[Gap]:
 def _closures(steps: Steps, producer: int, end: int) -> list[tuple[int, ...]]:
     """Return sets of steps that each recompute the result of step ``producer``, small sets first.
 
-    ``end`` is the step that needs the recomputed result. The smallest set has only ``producer``;
-    all operands are kept alive. Larger sets add the producers of the operands, then the producers
-    of their operands, and so on, up to ``_MOST_LEVELS`` levels. There are two series of such sets.
+    ``end`` is the step that needs the recomputed result. The smallest set has only ``producer``,
+    whose operands are all kept alive. Larger sets add the producers of these operands, then the
+    producers of the producers' operands, and so on, up to ``_MOST_LEVELS`` levels. There are two
+    series of such sets.
     The first series adds only producers of operands whose last use is before step ``end``. The
     second series adds the producers of all operands that can be recomputed.
     """
@@ -103,7 +104,7 @@ class Repeated:
 
 
 def leave(steps: Steps, gaps: Collection[Gap]) -> Repeated:
-    """Return the sequence in which the value of each of ``gaps`` is freed during its gap.
+    """Return the sequence of operators in which the value of each gap is freed during the gap.
 
     At the end of each gap, the steps ``Gap.again`` compute the value again as a new copy, and later
     readers use the copy.

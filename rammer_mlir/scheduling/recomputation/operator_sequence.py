@@ -30,8 +30,8 @@ class Step:
         reads: indices of the values that the operator reads.
         writes: indices of the values that the operator writes, completely or in part.
         cost: cost of computing the operator again, in any unit.
-        is_repeatable: whether the operator may be computed again, with copies of its results in
-            separate memory.
+        is_repeatable: whether the operator may be computed again; the results are then written to
+            separate memory, as new copies.
     """
 
     reads: tuple[int, ...]

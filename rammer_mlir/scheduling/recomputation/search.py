@@ -60,9 +60,9 @@ def search(steps: Steps, limit: int, *, most_sets: int = MOST_SETS) -> Recomputa
     """Return the cheapest set of gaps that keeps at most ``limit`` bytes in use at any step.
 
     A value is freed at the start of a gap between two of its uses, and recomputed at the end. If no
-    set that the search tries meets ``limit``, the one with the lowest peak is returned. For more
-    than ``most_sets`` sets, or fewer if there are many steps, the search is greedy: its result need
-    not be the cheapest.
+    set that the search tries meets ``limit``, return the set with the lowest peak. The search is
+    exhaustive if there are at most ``most_sets`` sets (fewer if there are many steps); otherwise it
+    is greedy, and may miss the cheapest set.
     """
     if steps.peak <= limit:
         return Recomputation((), leave(steps, ()), 0.0, 0.0, is_optimal=True)
@@ -84,9 +84,10 @@ def search(steps: Steps, limit: int, *, most_sets: int = MOST_SETS) -> Recomputa
 def least_cost(steps: Steps, limit: int) -> float:
     """Return a lower bound on the cost of any choice of gaps with at most ``limit`` bytes in use.
 
-    The bound is infinite if no choice fits. At a step with more than ``limit`` bytes in use, values
-    that are live but unused have to be freed until at most ``limit`` bytes are in use. The least
-    cost of this is bounded by a fractional knapsack. The result is the largest bound of all steps.
+    At a step with more than ``limit`` bytes in use, values that are live but unused have to be
+    freed until at most ``limit`` bytes are in use. A fractional knapsack gives a lower bound on the
+    cost of freeing them. The result is the largest bound of all steps; infinite if the values that
+    a single step reads and writes exceed ``limit``, or if freeing all unused values is not enough.
     """
     if steps.least_peak > limit:
         return inf
@@ -126,7 +127,7 @@ class _Trial:
         return self.repeated.steps.peak
 
     def rank(self, limit: int) -> tuple[float, float, float, int]:
-        """Return a key by which trials, sets of gaps, are sorted; the best has the smallest key.
+        """Return a sort key for trials (sets of gaps); the best trial has the smallest key.
 
         Trials that need at most ``limit`` bytes come first, sorted by cost. Trials that need more
         bytes follow, sorted by peak memory.
@@ -152,10 +153,9 @@ def _sets(places: Sequence[Sequence[Gap]]) -> Iterator[tuple[Gap, ...]]:
 def _shortened(places: Sequence[Sequence[Gap]], length: int) -> list[list[Gap]]:
     """Return one or two gaps for each place, to limit the trials of the greedy search.
 
-    A place is a value and its next use, and its gaps differ in the steps that recompute the value.
-    The length of a gap is its count of recomputed steps, ``len(gap.again)``. The first gap is the
-    shortest. The second is the longest gap of at most ``length`` steps, if the place has a second
-    gap of at most ``length`` steps.
+    A place is a pair of a value and the use at which its gap ends. The gaps of a place differ in
+    the steps that recompute the value, and the length of a gap is the number of these steps. Return
+    the shortest gap and, if another gap has at most ``length`` steps, the longest of these gaps.
     """
     return [
         [variants[0], *[gap for gap in variants[1:] if len(gap.again) <= length][-1:]]
@@ -168,7 +168,8 @@ def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial
 
     Each iteration tries gaps that span a step of peak memory, and adds the gap that saves the most
     bytes above ``limit`` per cost. The search ends early if no gap saves bytes; the result then
-    exceeds the limit. ``places`` has the alternative gaps of each place, a value and its next use.
+    exceeds the limit. ``places`` has the alternative gaps of each place, a pair of a value and the
+    use at which the gaps end.
     """
     best = _tried(steps, ())
     while best.peak > limit:
@@ -194,11 +195,11 @@ def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial
 
 
 def _excess(trial: _Trial, limit: int) -> int:
-    """Return the bytes above ``limit``, summed over original steps, plus the largest excess.
+    """Return a measure of the memory above ``limit``, which the greedy search minimizes.
 
-    Recomputed steps do not count in the sum. The largest excess is over all steps, with recomputed
-    steps. The greedy search minimizes the result. ``trial`` has the sequence of steps with
-    recomputations.
+    The excess of a step is the number of bytes in use above ``limit``. The result is the sum of the
+    excesses of the original steps, plus the largest excess of any original or recomputed step of
+    ``trial``.
     """
     repeated = trial.repeated
     return sum(
@@ -231,10 +232,11 @@ def _price(steps: Steps, gap: Gap) -> float:
 
 
 def _dropped(steps: Steps, trial: _Trial, limit: int) -> _Trial:
-    """Return a trial, a set of gaps, without unnecessary gaps.
+    """Return ``trial``, a set of gaps, without unnecessary gaps.
 
-    A gap is unnecessary if without it at most ``limit`` bytes are in use, at no higher cost. Gaps
-    of high cost per byte are removed first. A trial that exceeds the limit is returned unchanged.
+    A gap is unnecessary if at most ``limit`` bytes are in use without the gap, at no higher cost.
+    Gaps of high cost per byte are removed first. A trial that exceeds ``limit`` is returned
+    unchanged.
     """
     if trial.peak > limit:
         return trial

@@ -22,8 +22,8 @@ def check_arena(
     order of the plan's rTasks.
 
     Buffers are visited in a possible order of execution. Each buffer is compared only with the
-    buffers that were the last to occupy its bytes. Buffers before those need no comparison, because
-    the happens-before order is transitive.
+    buffers that last occupied its bytes. Earlier occupants need no comparison, because the
+    happens-before order is transitive.
 
     Raises:
         ScheduleError: naming an rTask of each of two buffers that may be in use at the same time.
@@ -133,9 +133,10 @@ class _Uses:
         return self._known[operator]
 
     def message(self, a: int, b: int) -> str:
-        """Return the message that buffers ``a`` and ``b`` may be in use at the same time.
+        """Return the message that not all uses of buffer ``a`` end before uses of ``b`` start.
 
-        The message names an rTask of each buffer.
+        The message names a pair of rTasks that use the two buffers without a barrier between them
+        or, if there is no such pair, two rTasks in the wrong order.
         """
         names = [f"'{self._graph.buffers[number].name}'" for number in (a, b)]
         head = f"{names[0]} and {names[1]} share memory in the arena, and"
@@ -149,9 +150,10 @@ class _Uses:
         return late or f"{head} their uses overlap: {tail}"
 
     def _unfinished(self, a: int, b: int) -> Iterator[tuple[int, int]]:
-        """Yield pairs of unordered rTasks: the first may still run when the second starts.
+        """Yield pairs of rTasks of which the first may still run when the second starts.
 
-        The first rTask of a pair touches buffer ``a``, the second buffer ``b``.
+        The first rTask of a pair touches buffer ``a``, the second buffer ``b``. The second rTask
+        may even be ordered before the first.
         """
         users = self._tasks(b)
         for first in self._tasks(a).tolist():

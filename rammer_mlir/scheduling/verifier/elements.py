@@ -87,7 +87,7 @@ def _expand(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[Int64Arra
     The starts and the length are in elements; starts count from the first element of the box. All
     intervals have the same length. Dimensions are visited by ascending stride. As long as the
     stride of a dimension equals the interval length so far, the dimension extends the interval; all
-    further dimensions repeat the interval.
+    other dimensions repeat the interval.
     """
     if 0 in sizes:
         return np.zeros(0, dtype=np.int64), 0

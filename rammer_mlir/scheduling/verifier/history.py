@@ -32,7 +32,7 @@ class History:
         base: [num_operators + 1]: index of each operator's first rTask; the last element is the
             count of all rTasks.
         clocks: [number of vector clocks, num_veus]: each row is a vector clock, which has for each
-            vEU the count of its first rTasks that are complete.
+            vEU the number of rTasks of this vEU that are surely complete.
         veu: for each rTask, its vEU.
         order: for each rTask, its position among the rTasks of its vEU in all programs.
         clock: for each rTask, the row of ``clocks`` that is its vector clock at its start.
@@ -54,7 +54,7 @@ class History:
         return np.arange(self.base[operator], self.base[operator + 1])
 
     def completes(self, veu: Int64Array, order: Int64Array, task: Int64Array) -> NDArray[np.bool_]:
-        """Return for each i whether a first rTask ends before a second rTask starts.
+        """Return for each i whether a first rTask is known to end before a second rTask starts.
 
         The first rTask is on vEU ``veu[i]``, at position ``order[i]`` among the rTasks of this vEU
         in all programs. The second rTask has index ``task[i]``.

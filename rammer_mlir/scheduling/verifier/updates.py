@@ -2,8 +2,8 @@
 
 Two rTasks of different operators conflict if they touch the same element and at least one of them
 may write it. The rTask of the earlier operator must end before the other rTask starts. rTasks of
-the same operator are unordered, like the thread blocks of a GPU's launch: none may write what
-another one writes or reads, unless it updates elements in place.
+the same operator are unordered, like the thread blocks of a GPU's launch: an rTask must not write
+elements that another rTask of the operator writes or reads, unless elements are updated in place.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Intervals = tuple[Int64Array, Int64Array]
 class _Touch:
     """The uses of a buffer by an operator: rTask ``task[i]`` touches ``start[i] .. end[i] - 1``.
 
-    The rTasks write these elements if ``writes`` is True, else they read them; ``is_update`` tells
-    whether they update them in place. Intervals are in ascending order of ``start``; ``reach[i]``
-    is the largest end of intervals 0 to i.
+    The rTasks write these elements if ``writes`` is True, otherwise they read them. If both
+    ``writes`` and ``is_update`` are True, the rTasks update the elements in place. Intervals are in
+    ascending order of ``start``; ``reach[i]`` is the largest end of intervals 0 to i.
     """
 
     operator: int
@@ -166,13 +166,13 @@ def _check_buffer(graph: TaskGraph, found: History, buffer: int, uses: Sequence[
 
 
 def _check_within(graph: TaskGraph, found: History, buffer: int, group: _Group) -> None:
-    """Check that no rTask of an operator writes what another one of its rTasks reads or writes.
+    """Check that no rTask of an operator writes elements that its other rTasks read or write.
 
-    In-place updates may meet other updates and reads: the rKernel orders them, by atomic operations
-    for example.
+    In-place updates may overlap with other updates and with reads, because the rKernel orders these
+    accesses, for example by atomic operations.
 
     Raises:
-        ScheduleError: naming two such rTasks.
+        ScheduleError: naming two rTasks that write, or write and read, the same element.
     """
     for number, use in enumerate(group.uses):
         others = [o for n, o in enumerate(group.uses) if n <= number or o.is_update or not o.writes]
@@ -194,9 +194,9 @@ def _check_against(
 ) -> None:
     """Check that ``use`` of a buffer is ordered after conflicting uses by earlier operators.
 
-    ``earlier`` has the uses of each earlier operator, the latest operator first. If one of these
-    operators (the writer) may write all of an interval of ``use``, the interval is not compared
-    with uses before the writer: another call of this function checks the order of those uses and
+    ``earlier`` has the uses of each earlier operator, the latest operator first. If an earlier
+    operator (the writer) may write all of an interval of ``use``, the interval is not compared with
+    uses before the writer, because another call of this function checks that those uses end before
     the writer.
 
     Raises:

@@ -35,8 +35,8 @@ class Detector(nn.Module):
 def _settled(model: nn.Module) -> nn.Module:
     """Return a wrapper of the detector ``model`` for inference, with a single image as input.
 
-    The statistics of its batch norms are those of random images: with these statistics, a detector
-    with random weights finds boxes.
+    The running statistics of the detector's batch norms are set to those of random images. With
+    these statistics, a detector with random weights finds boxes.
     """
     use_operators()
     model.eval()

@@ -85,8 +85,8 @@ class Cached(nn.Module):
 def configured(kind: str, **changes: Any) -> Any:
     """Return an object of transformers' configuration class ``kind`` + ``Config``.
 
-    ``changes`` are the values of configuration fields, by name. Fields without a change have the
-    small sizes in ``TINY``, as far as the class has these fields, or the class's default.
+    ``changes`` are the values of configuration fields, by name. Other fields have the small sizes
+    in ``TINY`` if ``TINY`` lists the field, else the class's defaults.
     """
     cls = getattr(transformers, f"{kind}Config")
     known = {**TINY, **changes}

@@ -40,9 +40,9 @@ def export(model: Model, exporter: str, path: Path) -> None:
 
 
 def _varied(module: Any) -> Any:
-    """Return the module after all-zero parameter tensors are overwritten with random numbers.
+    """Overwrite the module's all-zero parameter tensors with random numbers; return the module.
 
-    All-zero results would hide errors.
+    Otherwise, all-zero results would hide errors.
     """
     for parameter in module.parameters():
         if not parameter.any():

@@ -34,7 +34,7 @@ def images(kind: str, model: str = "", size: int = 64, **changes: Any) -> Model:
 def open_images(kind: str, model: str = "", **changes: Any) -> Model:
     """Return the export entry of a transformers model for images of any size.
 
-    The arguments are those of ``images``.
+    The arguments have the same meaning as in ``images``.
     """
     make = wrapped(model or f"{kind}ForImageClassification", kind, ("pixel_values",), {}, **changes)
     return Model(kind.lower(), make, image(("height", "width")), SIZED_IMAGES)

@@ -1,4 +1,4 @@
-"""Compile programs into a kit; check and time them on a GPU machine without a compiler.
+"""Compile programs into a kit (a folder) that a GPU machine without a compiler checks and times.
 
 "Packing" is done on the machine with the compiler, "running" on the machine with the GPU.
 

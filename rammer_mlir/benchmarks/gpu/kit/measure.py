@@ -179,17 +179,17 @@ def time_program(
 
 
 def sets_beyond_caches(feeds: Mapping[str, Array]) -> int:
-    """Return how many copies of the inputs the runs use in turn, so that reads miss the caches.
+    """Return the number of copies of the inputs that runs cycle through to miss the caches.
 
-    There are as many copies as fit in ``_BEYOND_CACHES`` bytes, which is more than the GPU's caches
-    hold, but at least 1 and at most ``_MOST_SETS``.
+    As many copies are used as fit in ``_BEYOND_CACHES`` bytes, a size that exceeds the GPU's
+    caches, but at least 1 and at most ``_MOST_SETS``.
     """
     num_bytes = sum(array.nbytes for array in feeds.values())
     return min(_MOST_SETS, max(1, _BEYOND_CACHES // max(num_bytes, 1)))
 
 
 def rounds_of_graph(seconds: float) -> int:
-    """Return how many repetitions of a run a CUDA graph needs to hide the graph's launch cost.
+    """Return the number of runs in a CUDA graph that makes the graph's launch cost negligible.
 
     ``seconds`` is the time of a run. The result is at most ``_MOST_ROUNDS``.
     """

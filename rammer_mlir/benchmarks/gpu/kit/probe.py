@@ -86,7 +86,8 @@ class Probe:
             - ``attributes``: attributes of the device by name;
             - ``wrong_shared_loads``: number of threads that load a wrong word from shared memory;
             - ``reads``: a dictionary for each timed launch that reads device memory or the cache;
-            - ``hand_offs``: a dictionary for each timed launch in which blocks pass numbers on;
+            - ``hand_offs``: a dictionary for each timed launch in which a block passes numbers to
+              the next block;
             - ``meeting_seconds``: seconds of a barrier of all blocks.
         """
         return {
@@ -187,7 +188,8 @@ class Probe:
     def _hand_offs(self) -> list[dict[str, Any]]:
         """Time hand-offs, in which a block waits for 256 numbers of another block.
 
-        Each launch has a chain of hand-offs between its blocks, and a kind of polling to wait.
+        In each launch, blocks pass numbers along a chain of hand-offs, and wait for the numbers by
+        a kind of polling.
 
         Returns:
             A dictionary for each launch:

@@ -79,7 +79,7 @@ class Outcome:
 
     @property
     def is_fine(self) -> bool:
-        """Whether no case is wrong, failed, crashed or hung."""
+        """Whether no case had wrong outputs, failed, crashed or hung."""
         return all(result["status"] in FINE for result in self.results.values())
 
 
@@ -134,8 +134,8 @@ def _told(result: Mapping[str, Any]) -> str:
 def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
     """Run a case in a separate process, and return its result.
 
-    ``remaining`` is the number of seconds until the command has to end. Return None if the
-    command's end, and not the case's own time limit, ends the process.
+    ``remaining`` is the number of seconds until the command has to end. Return None if the process
+    is stopped because the command has to end, before the case reaches its own time limit.
     """
     begin = time.monotonic()
     limit = request.limit_of(case)

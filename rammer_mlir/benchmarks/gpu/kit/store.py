@@ -1,6 +1,6 @@
 """Store the arrays of a kit: as a seed, or in a file that all programs share.
 
-A reference tells where an array is: it is JSON with a seed and a scale, or with a file's name.
+A reference to an array is a JSON object with a seed and a scale, or with the name of a file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Store:
         return {"file": name}
 
     def get(self, reference: Reference) -> Array:
-        """Return the array of a reference.
+        """Return the array that ``reference`` denotes.
 
         Raises:
             ArtifactError: if the array's file is missing or damaged.

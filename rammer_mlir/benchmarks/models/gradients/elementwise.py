@@ -27,7 +27,7 @@ _FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorPro
 
 
 def unary(rule: Unary) -> Callable[[ExtendedGraph, Node, Gradients], Gradients]:
-    """Return an element of ``RULES``, made from the rule of an operator with a single input.
+    """Convert the rule of an operator with a single input to the signature of rules in ``RULES``.
 
     ``rule`` is called with the graph, the gradient of the operator's output, the operator's input,
     and its output. ``rule`` returns the gradient of the input.

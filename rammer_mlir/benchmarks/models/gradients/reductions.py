@@ -33,10 +33,10 @@ def _axes(g: ExtendedGraph, node: Node) -> list[int]:
 
 
 def _kept(g: ExtendedGraph, node: Node, value: Value) -> Value:
-    """Return ``value``, reshaped to have also the axes that ``node`` reduces, with size 1.
+    """Return ``value``, reshaped to keep each axis that ``node`` reduces as an axis of size 1.
 
-    ``value`` is the result of the reduction ``node``, or that result's gradient. It is returned
-    unchanged if it has these axes already.
+    ``value`` is the result of the reduction ``node``, or the gradient of that result. If ``value``
+    has the reduced axes already, it is returned unchanged.
     """
     shape = node.operand(0).shape
     axes = set(_axes(g, node))
@@ -45,9 +45,10 @@ def _kept(g: ExtendedGraph, node: Node, value: Value) -> Value:
 
 
 def _broadcastable(g: ExtendedGraph, node: Node, dys: Gradients) -> Value:
-    """Return the only element of ``dys``: the gradient of the result of the reduction ``node``.
+    """Return the gradient of the result of the reduction ``node``, with reduced axes of size 1.
 
-    It has size 1 for each reduced axis, so that it can be broadcast to the shape of the input.
+    With these axes, the gradient can be broadcast to the shape of the input. The only element of
+    ``dys`` is the gradient, with or without the reduced axes.
     """
     (dy,) = dys
     assert dy is not None

@@ -111,7 +111,7 @@ def _ranges(g: ExtendedGraph, node: Node) -> list[tuple[int, range]]:
 
 
 def gather(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of Gather's data and indices; that of the indices is None.
+    """Return the gradient of Gather's data, and None for the indices.
 
     The gradient of the data is a tensor of zeros, to which the slices of ``dy`` are added at the
     indices from which Gather read them.
@@ -150,7 +150,7 @@ def add_rows(g: ExtendedGraph, dy: Value, indices: Value, axis: int, size: int) 
 
 
 def gather_elements(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of GatherElements' data and indices; that of the indices is None.
+    """Return the gradient of GatherElements' data, and None for the indices.
 
     The gradient of the data is a tensor of zeros, to which each element of ``dy`` is added at the
     position from which GatherElements read it. If GatherElements reads one element of each row, as

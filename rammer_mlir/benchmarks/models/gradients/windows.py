@@ -31,9 +31,9 @@ class _Window:
     pads: list[int]
 
     def uncovered(self, sizes: Sequence[int], results: Sequence[int]) -> list[int]:
-        """Return how many elements at the end of the padded input no window covers.
+        """Return the number of elements at the end of the padded input that no window covers.
 
-        The result has a count for each spatial dimension, for example 1 for a size of 4, a window
+        The result has a number for each spatial dimension, for example 1 for a size of 4, a window
         of 3 and a stride of 2.
 
         Args:

@@ -84,10 +84,10 @@ def made_for(settings: Sequence[Setting]) -> list[Stages]:
 
 
 def cross(settings: Sequence[Setting], made: Sequence[Stages]) -> list[list[float]]:
-    """Return the predicted seconds of each setting with each set of stages, as a matrix.
+    """Return the predicted seconds of executing each set of stages on each setting, as a matrix.
 
-    A setting is a task graph and a device. Element [i][j] is the time on setting i of the stages
-    ``made[j]``, which were found for setting j.
+    A setting is a task graph and a device. Element [i][j] is the time of executing the stages
+    ``made[j]``, which were found for setting j, on setting i.
     """
     return [[seconds(graph, device, stages) for stages in made] for graph, device in settings]
 
@@ -111,10 +111,11 @@ def measure_batches(request: Batches) -> Record:
         - "batches": the batch sizes.
         - "sequential": the seconds at each batch size, with a stage per operator.
         - "ios": the seconds at each batch size, with the stages that IOS finds for this size.
-        - "specialized": those of the batch sizes that are in ``SPECIALIZED``; the following keys
-          are for these only.
-        - "cross": the matrix of ``cross``, the seconds at each size with the stages found for each.
-        - "stages": for each size, the operators' names in each of the stages found for it.
+        - "specialized": the batch sizes that are also in ``SPECIALIZED``.
+        - "cross": the matrix of ``cross`` for the sizes in "specialized": a row per batch size of
+          the execution, a column per batch size for which the stages were found.
+        - "stages": for each size in "specialized", a list of its stages; a stage is a list of
+          operator names.
     """
     settings = [setting(MODEL, request.device, n, request.scale) for n in request.batches]
     made = made_for(settings)

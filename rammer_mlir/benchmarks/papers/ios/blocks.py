@@ -44,8 +44,8 @@ def measure(request: Blocks) -> Record:
     Returns:
         A record with three lists, which have an element for each block of at least ``FEWEST``
         operators: "operators", the count of operators; "sequential", milliseconds with a stage per
-        operator; and "ios", milliseconds with IOS's stages. "network" has both times of the whole
-        network.
+        operator; and "ios", milliseconds with IOS's stages. The key "network" has the times of the
+        whole network, keyed by "sequential" and "ios".
     """
     graph = model_graph(request.model, request.device, scale=request.scale)
     device = find_device(request.device).device()

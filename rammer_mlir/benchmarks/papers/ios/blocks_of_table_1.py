@@ -1,8 +1,8 @@
 """List the largest blocks of four networks, with the counts of IOS's Table 1.
 
 The counts are the numbers of transitions of IOS's search, and of possible schedules. An operator is
-what the authors schedule: a convolution with its ReLU, a separable convolution with its ReLU, a
-pooling, or the sum or concatenation of several results.
+a unit that the authors schedule: a convolution with its ReLU, a separable convolution with its
+ReLU, a pooling, or the sum or concatenation of several results.
 """
 
 from __future__ import annotations

@@ -34,6 +34,9 @@ class Convolutions:
 def measure_block(block: Block) -> Record:
     """Count a block's operators, and the transitions and schedules of IOS's search in the block.
 
+    A state of the search is a set of operators. A transition is a pair of a state and a subset of
+    the state that is tried as the last stage.
+
     Returns:
         A record with these keys:
 

@@ -149,11 +149,11 @@ def _figure_9(records: Records) -> str:
 
 
 def _crossed(names: Sequence[str], seconds: Sequence[Sequence[float]]) -> str:
-    """Return a Markdown table of the times of each setting's stages on each setting.
+    """Return a Markdown table of the times of each set of stages on each setting.
 
-    A row is the setting of the execution, a column the setting for which the stages were found. A
-    cell has the milliseconds, and the slowdown in percent compared with the stages that were found
-    for the setting of the row.
+    A setting is a batch size or a device. A row is the setting of the execution, a column the
+    setting for which the stages were found. A cell has the milliseconds, and the slowdown in
+    percent compared with the stages that were found for the setting of the row.
 
     Args:
         names: names of the settings, for example batch sizes.

@@ -26,7 +26,7 @@ BOUNDS = tuple(product((1, 2, 3), (3, 8)))
 class Pruned:
     """A case of the study: a network that IOS schedules for a device with each pair in ``BOUNDS``.
 
-    A pair has the largest number of operators in a group, and of groups in a stage.
+    A pair limits the number of operators in a group and the number of groups in a stage.
     """
 
     model: str

@@ -45,7 +45,7 @@ def sequential(graph: TaskGraph, device: Device) -> Plan:
 
 
 def greedy(graph: TaskGraph, device: Device) -> Plan:
-    """Return a plan of IOS's greedy stages: a stage has all operators that are then ready."""
+    """Return a plan of greedy stages: a stage has all operators that are ready when it begins."""
     return place_stages(graph, device, waves(Context(graph, device)), "stage")
 
 

@@ -59,9 +59,10 @@ MOST_ALIKE = {"arithmetic_efficiency": 1.0, "bandwidth_efficiency": 1.0}
 
 @dataclass(frozen=True)
 class Planned:
-    """A model with two plans, which stay the same while numbers of a device description are fitted.
+    """A model with two plans that stay fixed while a device description is fitted.
 
-    These numbers affect the times of a plan more than the choice of a plan.
+    The plans are not made again for each trial of the fit, because the fitted numbers change the
+    times of a plan more than they change which plan the policy chooses.
 
     Attributes:
         name: name of the model.
@@ -78,8 +79,8 @@ class Planned:
     def predicted(self, description: DeviceDescription) -> tuple[float, float, float]:
         """Return three predicted times of the model on a device, in milliseconds.
 
-        They are the time of ``base`` in kernels alone, the time of ``base`` with launches, and the
-        time of ``rammer``.
+        The times are: the time of ``base`` in kernels, the time of ``base`` including launches, and
+        the time of ``rammer``.
         """
         device = description.device()
         programs = self.base.programs
@@ -102,8 +103,8 @@ class Planned:
 def published(name: str) -> tuple[float, float, float]:
     """Return three times of a model from RAMMER's artifact, in milliseconds.
 
-    The artifact is the data published with the paper. The times are that of the artifact's baseline
-    in kernels alone, that of the baseline with launches, and that of Rammer.
+    The artifact is the data published with the paper. The times are: the baseline's time in
+    kernels, the baseline's time including launches, and Rammer's time.
     """
     return BASE_KERNELS[name], FIGURE_11[name]["base"], FIGURE_11[name]["Rammer"]
 
@@ -136,10 +137,10 @@ def descend(
 
 
 def with_figures(start: DeviceDescription, figures: Mapping[str, float]) -> DeviceDescription:
-    """Return a copy of ``start`` in which ``figures``, the fitted numbers, replace fields.
+    """Return a copy of ``start`` with the fitted numbers ``figures`` as values of its fields.
 
-    The keys of ``figures`` are the names of the fields: those in ``NUMBERS``. The cost of a
-    barrier, which is not among them, is set to the cost of a queued launch.
+    ``figures`` maps the names of the fields in ``NUMBERS`` to values. The cost of a barrier is not
+    fitted; it is set to the cost of a queued launch.
     """
     barrier = figures["queued_launch_seconds"]
     return replace(start, barrier_seconds=barrier, **figures)  # pyright: ignore[reportArgumentType]
@@ -152,8 +153,8 @@ def _graph(name: str) -> TaskGraph:
 def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Planned:
     """Return the model ``name`` with its two plans for a device.
 
-    One plan launches each operator; the other is that of the policy ``RAMMER``. The module
-    ``gpu_runs`` makes the same plans.
+    The plan ``base`` launches each operator separately; the policy ``RAMMER`` makes the plan
+    ``rammer``. The module ``gpu_runs`` makes the same plans.
     """
     device = description.device()
     kernels = [fastest(operator, device) for operator in graph.operators]

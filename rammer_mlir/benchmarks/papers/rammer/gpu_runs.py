@@ -60,8 +60,8 @@ IMAGENET = ("resnext101_64x4d", "nasnet_a_4_1056")
 class GpuRun:
     """A case of the study: a model that is scheduled for a device.
 
-    ``form`` selects the model's operator graph: "paper" for that of RAMMER's artifact, "own" for
-    that of this project.
+    ``form`` selects the model's operator graph: "paper" selects the graph of RAMMER's artifact,
+    "own" selects this project's graph.
     """
 
     model: str

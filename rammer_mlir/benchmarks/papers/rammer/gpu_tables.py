@@ -124,10 +124,11 @@ def figure_11(records: Records) -> str:
 def _errors(records: Records) -> str:
     """Return a Markdown table of the relative errors of predicted times, with a row per model.
 
-    An error is the predicted time divided by the published time, minus 1. There are errors for
-    RammerBase in kernels alone, for RammerBase, for Rammer, and for RammerBase without launches of
-    operators that have no arithmetic. The column "half" says whether the device description was
-    fitted to the model ("fitted"), or only validated with it ("checked").
+    An error is the predicted time divided by the published time, minus 1. A row has four
+    errors: of RammerBase's time in kernels, of RammerBase's total time, of Rammer's total time, and
+    of RammerBase's total time without launches of operators that have no arithmetic ("fills"). The
+    column "half" says whether the device description was fitted to the model ("fitted"), or only
+    validated with the model ("checked").
     """
     rows = [["model", "half", "base: kernels", "base", "Rammer", "launches of fills",
              "base without them"]]  # fmt: skip
@@ -151,7 +152,7 @@ def _errors(records: Records) -> str:
 def _forms(records: Records, model: str) -> str:
     """Return a Markdown table of a model's times with two operator graphs.
 
-    The graphs are that of this project and that of RAMMER's artifact.
+    One graph is this project's, the other is that of RAMMER's artifact.
     """
     rows = [["model", "for all: rOperators", "base ms", "Rammer ms", "ratio",
              "for each: rOperators", "base ms", "Rammer ms", "ratio", "paper's ratio"]]  # fmt: skip

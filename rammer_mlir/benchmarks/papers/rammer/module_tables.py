@@ -21,8 +21,8 @@ _MISSING = "-"
 def _modules(records: Records) -> dict[str, Any]:
     """Return a single record of all modules, joined from the records of ``barriers.measure``.
 
-    Its keys are those of these records. Lists are concatenated; of the values of "example", the one
-    whose module gains most by barriers between tiles is taken.
+    All records have the same keys. The lists under a key are concatenated. The value of "example"
+    is that of the record whose module gains most by barriers between tiles.
     """
     parts = [records.of(barriers.STUDY.name, case.key) for case in barriers.STUDY.cases]
     joined: dict[str, Any] = {

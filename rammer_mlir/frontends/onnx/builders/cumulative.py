@@ -54,10 +54,11 @@ def scan(
 ) -> Tensor:
     """Emit the inclusive prefix scan of a tensor along an axis.
 
-    If elements along the axis are adjacent in memory, the scan takes a logarithmic number of
-    elementwise steps (Hillis and Steele, "Data parallel algorithms", 1986); each step combines
-    ``_SHIFTS`` elements instead of two, so that fewer steps read and write the tensor. Otherwise,
-    vectors lie across the axis, and the axis is cut into blocks that are scanned sequentially.
+    If the dimensions after the axis have at least ``_LEAST_ACROSS`` elements, code is vectorized
+    over these dimensions, and the axis is cut into blocks that are scanned sequentially. Otherwise,
+    the scan takes a logarithmic number of elementwise steps (Hillis and Steele, "Data parallel
+    algorithms", 1986). Except for 16-bit types, a step combines ``_SHIFTS`` elements instead of
+    two, so that fewer steps read and write the tensor.
 
     Args:
         x: the tensor.
@@ -119,8 +120,8 @@ def _block_size(length: int) -> int:
     """Return the number of elements of a block, for the scan of an axis of ``length`` elements.
 
     An axis of at most ``_MOST_IN_BLOCK`` elements is one block. The blocks of a longer axis have
-    the largest suitable size that divides ``length``, so that no block is padded. If there is none,
-    they have half of ``_MOST_IN_BLOCK`` elements, and one block is padded.
+    the largest suitable size that divides ``length``, so that no block is padded. If no suitable
+    size divides ``length``, blocks have ``_MOST_IN_BLOCK // 2`` elements, and one block is padded.
     """
     if length <= _MOST_IN_BLOCK:
         return length

@@ -255,9 +255,10 @@ def _global_lp_pool(node: Node) -> Tensor:
 
 
 def _local_response_normalization(node: Node) -> Tensor:
-    """Emit LRN: divide each element by a power of the scaled sum of squares over near channels.
+    """Emit LRN: divide elements by ``(bias + alpha / size * squares) ** beta``.
 
-    ONNX's attribute ``bias`` is added to the scaled sum.
+    ``squares`` is the sum of the squares of ``size`` neighboring channels at the same position.
+    The other names are attributes of ONNX's operator.
     """
     x, size = node.tensor(0), node.attribute("size")
     alpha, beta = node.attribute("alpha", 1e-4), node.attribute("beta", 0.75)

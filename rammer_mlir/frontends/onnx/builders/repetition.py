@@ -12,12 +12,12 @@ Step = Callable[[Scalar, Sequence[Scalar]], Scalar]
 
 
 def repeated(start: Scalar, counts: Sequence[Scalar], body: Step) -> Scalar:
-    """Emit nested loops that compute a value from that of the last iteration; return the last one.
+    """Emit nested loops with a loop-carried value, and return its value after the last iteration.
 
     Args:
         start: the value before the first iteration.
         counts: number of iterations of each loop, outermost first.
-        body: emits the next value, from the last value and the index of each loop.
+        body: emits the next value, from the current value and the index of each loop.
     """
 
     def nest(value: ir.Value, outer: list[Scalar]) -> ir.Value:

@@ -253,7 +253,7 @@ def roi_align(node: Node) -> Tensor:
     """Emit RoiAlign: each bin of each region is the mean or maximum of a grid of samples.
 
     The attribute ``sampling_ratio`` is the number of samples of a bin along each axis; if it is 0,
-    a bin has a sample for each pixel that it begins.
+    this number is the bin's extent in pixels, rounded up.
     """
     x, regions, batches = node.tensor(0), node.tensor(1), node.tensor(2)
     pooled = (node.attribute("output_height", 1), node.attribute("output_width", 1))
@@ -278,7 +278,7 @@ def roi_align(node: Node) -> Tensor:
     neutral = lowest(kind) if maximum else 0.0
 
     def sampled(axes: Sequence[_BinAxis], batch: Scalar) -> Step:
-        """Return a function that adds a sample to the sum, or the maximum, of a bin."""
+        """Return a function that combines a sample with the running sum or maximum of a bin."""
         number, channel = batch.cast(INT64).clamp(0, x.shape[0] - 1), here(3)
 
         def add(total: Scalar, places: Sequence[Scalar]) -> Scalar:

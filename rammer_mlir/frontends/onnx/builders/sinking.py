@@ -26,7 +26,7 @@ class Sunk:
     """An elementwise operation moved before a reshape.
 
     Attributes:
-        operands: the moved operation's operands: tensors with their index expressions in its loops.
+        operands: the moved operation's operands: tensors with their index expressions.
         shape: shape of the moved operation's result, before the reshape.
     """
 

@@ -36,17 +36,17 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Static shape."""
+        """Static shape of the tensor."""
         return tuple(ir.RankedTensorType(self.value.type).shape)
 
     @property
     def rank(self) -> int:
-        """Number of dimensions."""
+        """Number of dimensions of the tensor."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Number of elements of the tensor."""
         return prod(self.shape)
 
 

@@ -111,7 +111,8 @@ def _grouped(call: Call) -> None:
     if past is not None:
         key = call.op("Concat", call.find(3), key, axis=2)
         value = call.op("Concat", call.find(4), value, axis=2)
-        present = [past.present(call, x) if call.uses(1) else x for x in (key, value)]
+        joint = enumerate((key, value), start=1)
+        present = [past.present(call, x) if call.uses(number) else x for number, x in joint]
     call.finish(present[0], 1)
     call.finish(present[1], 2)
     call.finish(joined(call, _grouped_result(call, (query, key, value), past)))

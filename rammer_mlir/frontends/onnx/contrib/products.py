@@ -17,7 +17,7 @@ def _transposed_operand(call: Call, number: int, side: str) -> str:
     """Emit operand ``number`` of a FusedMatMul, transposed according to the node's attributes.
 
     Returns the name of the result. The attributes' names end with ``side``, A or B. First
-    ``transBatchA`` (or ``transBatchB``) moves the first dimension behind the other batch
+    ``transBatchA`` (or ``transBatchB``) moves the first dimension after the other batch
     dimensions, then ``transA`` (or ``transB``) swaps the last two dimensions.
     """
     name, rank = call.find(number), len(call.shape(number))

@@ -1,4 +1,4 @@
-"""Defines ``Rule``: how a contrib operator is expanded, and which nodes of it are supported."""
+"""Defines ``Rule``: how a contrib operator is expanded, and which attributes are supported."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Rule:
     Attributes:
         rewrite: emits the nodes that replace a node.
         inputs: names in order, separated by spaces. The suffix ``?`` marks an optional input, and
-            ``!`` an input that must be omitted; the name ``*`` stands for any number of further
-            inputs.
+            ``!`` an input that must be omitted; the name ``*`` stands for any number of
+            additional inputs.
         results: names in order, with the same suffixes; an unused result counts as omitted.
         attributes: names of supported attributes, separated by spaces.
-        defaults: further attributes with their default values, by name; a node with any other value
+        defaults: other attributes with their default values, by name; a node with any other value
             is refused.
     """
 

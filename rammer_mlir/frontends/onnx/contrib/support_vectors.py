@@ -71,8 +71,8 @@ def _kernel(call: Call, rows: str, vectors: np.ndarray[tuple[int, int], np.dtype
 def _distances(call: Call, rows: str, vectors: np.ndarray[tuple[int, int], np.dtype[_F32]]) -> str:
     """Emit the squared distance of each row to each vector, [rows, vectors]; return its name.
 
-    It is computed as the sum of the squared differences, since ``|a|^2 - 2 a b + |b|^2`` would lose
-    precision for near vectors.
+    The distance is computed as the sum of squared differences, since ``|a|^2 - 2 a b + |b|^2``
+    would lose precision for near vectors.
     """
     apart = call.op("Unsqueeze", rows, call.write.integers(1))
     difference = call.op("Sub", apart, call.write.constant(vectors))

@@ -1,6 +1,6 @@
 """Finds the values that determine shapes.
 
-Constant folding evaluates them even if they are large.
+Constant folding evaluates these values even if they are large.
 """
 
 from __future__ import annotations

@@ -79,14 +79,14 @@ the node.
 
 
 def evaluate_constants(model: Model, rewrite: _Rewrite | None = None) -> bool:
-    """Fold nodes with constant inputs to constants, in place; return whether any was folded.
+    """Fold nodes with constant inputs, in place; return whether this leaves fewer nodes.
 
     Args:
         model: a model with inferred shapes.
         rewrite: called for each node of the graph that is not folded. Its arguments are the node,
             and two mappings by name for the values computed before the node: the arrays of
-            constants, and the types of all values. It returns the nodes to replace the node by, and
-            the types of their results; None to keep the node.
+            constants, and the types of all values. Returns the nodes that replace the node, and the
+            types of their results; None to keep the node.
     """
     values = ChainMap[str, Array](model.constants())
     sweep = _Sweep(model.proto)
@@ -283,6 +283,8 @@ def _replace(
     graph: onnx.GraphProto, folded: set[int], values: ChainMap[str, Array], store: _Store
 ) -> None:
     """Remove folded nodes from a graph, in place, and store their results that are still used.
+
+    Nodes of operators in ``_FREE`` stay in the graph if their used result is large.
 
     Args:
         graph: the graph.

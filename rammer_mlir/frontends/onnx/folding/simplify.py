@@ -33,11 +33,11 @@ REWRITTEN = frozenset({
 
 
 def is_simple(model: Model) -> bool:
-    """Whether ``simplify`` would return the same nodes, as far as quick checks can tell.
+    """Whether quick checks prove that ``simplify`` would not change the model's nodes.
 
-    True is certain. After False, only ``simplify`` itself can tell. The model has to have folded
-    constants and inferred shapes. A model is not simple if a result of a node has no name or no
-    use: ``simplify`` drops such results or gives them names, and later steps rely on that.
+    If the result is False, ``simplify`` may still leave the nodes unchanged. The model's constants
+    must be folded, and its shapes inferred. A model with an unnamed or unused node result is not
+    simple: ``simplify`` names or drops the result, as later steps require.
     """
     graph = model.graph
     names = {node.name for node in graph.node}
@@ -110,9 +110,10 @@ def simplify(model: Model) -> Model:
 
 
 def _restore_loop_inputs(proto: onnx.ModelProto) -> None:
-    """Give each Loop its two first inputs, which may be omitted only by empty names, in place.
+    """Append empty names to the inputs of each Loop with fewer than two inputs, in place.
 
-    The clean-up drops empty names at the end of an operator's inputs.
+    A Loop omits its first two inputs by empty names. ``simplify`` has dropped those empty names
+    that were at the end of a node's inputs.
     """
     for node in nodes_within(proto.graph.node):
         if node.op_type == "Loop" and node.domain in ONNX_DOMAINS:

@@ -1,4 +1,4 @@
-"""Infers the shapes of the results of loops whose states keep their shapes.
+"""Infers the result shapes of loops whose states (loop-carried values) keep their shapes.
 
 ONNX's inference assumes that the shape of a state may change between iterations.
 """

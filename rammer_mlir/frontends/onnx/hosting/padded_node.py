@@ -19,7 +19,7 @@ Dims = tuple[Dim, ...]
 
 @dataclass(frozen=True)
 class PaddedNode:
-    """A node of a part, with at least one operand of open size.
+    """A node of a part (a subgraph to compile), with an open dimension in at least one operand.
 
     Attributes:
         kind: name of the operator.

@@ -1,4 +1,4 @@
-"""Records facts about a part's values: open dimensions, and integers computed from shapes."""
+"""Records facts about values of a part (a subgraph to compile), such as open dimensions."""
 
 from __future__ import annotations
 
@@ -61,18 +61,17 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def standing_in(dims: Iterable[Dim]) -> tuple[int, ...]:
-    """Return ``dims`` with a static size in place of each open size.
+    """Return ``dims`` with all sizes static, as if open dimensions had the size ``STAND_IN``.
 
-    An open size is ``Padded.factor`` times the size of an open dimension of the inputs;
-    ``STAND_IN`` takes the place of the latter size. ONNX's shape inference, which knows no open
-    sizes, is called with the result.
+    An open size becomes ``Padded.factor`` times ``STAND_IN``. The result is given to ONNX's shape
+    inference, which does not support open sizes.
     """
     return tuple(d if isinstance(d, int) else STAND_IN * d.factor for d in dims)
 
 
 @dataclass(frozen=True)
 class PartValue:
-    """Facts about a value of a part.
+    """Facts about a value of a part (a subgraph to compile): its sizes, type, content and origin.
 
     Attributes:
         shape: the value's sizes, some of which may be open.

@@ -1,9 +1,9 @@
-"""Determines whether inputs of a part may be padded; then one program serves several sizes.
+"""Determines whether a part (a subgraph to compile) stays correct if its inputs are padded.
 
-Every open dimension of an input is tracked through the part. A row has the elements at one index of
-an open dimension. Each node with an open dimension in an operand must compute the rows of this
-dimension independently, according to a table of rules. If any node does not, the part is compiled
-for each size separately.
+A program for padded inputs serves several sizes of the open dimensions. Every open dimension of an
+input is tracked through the part. A row has the elements at one index of an open dimension. Each
+node with an open dimension in an operand must compute the rows of this dimension independently,
+according to a table of rules. If any node does not, the part is compiled for each size separately.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _CHOICES = ("Where",)
 
 @dataclass(frozen=True)
 class PaddingResult:
-    """The result of the analysis of a part.
+    """The result of the analysis that decides how the inputs of a part are padded.
 
     Attributes:
         padding: the open axes of inputs to pad and of outputs to cut; None if the part is not
@@ -103,7 +103,7 @@ def _most(padding: Padding, bounds: SizeBounds) -> int | None:
 
 
 class _Analysis:
-    """Analysis of a part: visits its nodes in order, and records facts about their results."""
+    """The analysis of a part: visits nodes in order, and tracks open dimensions through them."""
 
     def __init__(self, model: Model) -> None:
         self._model, self._opset = model, opset(model.proto)
@@ -226,7 +226,7 @@ class _Analysis:
 
     @staticmethod
     def _content(node: PaddedNode) -> tuple[Dim, ...] | None:
-        """Return the elements of a result that is computed from shapes; None for other results.
+        """Return the elements of a node's result if they are computed from shapes, else None.
 
         Raises:
             DependentRowsError: if the elements depend on open sizes, and no rule computes them.

@@ -96,8 +96,9 @@ def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
 def _require_progress(model: Model, hosted: HostedGraph) -> None:
     """Raise ShapeError if a shape is unknown and partitioning has not made the model simpler.
 
-    That is so if the only step calls a part with all nodes of the model, the part has no shape
-    values, and its inputs are not padded: partitioning the part would give the same part again.
+    The model is not simpler if the only step calls a part with all nodes of the model, the part has
+    no shape values, and its inputs are not padded. Partitioning this part would give the same part
+    again.
     """
     steps, parts = hosted.program.steps, hosted.parts
     computes = [step for step in steps if isinstance(step, Compute) and step.padding is None]

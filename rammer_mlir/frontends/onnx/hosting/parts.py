@@ -26,7 +26,8 @@ class Part:
 
     Attributes:
         model: a model with the part's nodes, inputs and outputs.
-        shape_values: names of inputs that must be constants in a static program.
+        shape_values: names of the inputs whose values determine shapes, so that a program of static
+            shapes needs them as constants.
         is_repeated: whether the part is the body of a loop, or within the body of a loop.
         is_eager: whether every run of the whole model executes the part.
     """
@@ -49,7 +50,10 @@ class PartMaker:
     def of_nodes(
         self, nodes: Sequence[onnx.NodeProto], inputs: Iterable[str], outputs: Iterable[str]
     ) -> Model:
-        """Return a model of given nodes; ``inputs`` and ``outputs`` are names of values."""
+        """Return a model of ``nodes``.
+
+        ``inputs`` and ``outputs`` are the names of the model's inputs and outputs.
+        """
         graph = onnx.GraphProto(name="part")
         graph.node.extend(nodes)
         graph.input.extend(self._input(name) for name in inputs)
@@ -195,7 +199,10 @@ def give_scalar(body: onnx.GraphProto, number: int, elem_type: int) -> onnx.Valu
 
 
 def without_shape(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
-    """Return a value's declaration without its shape: the shape of a loop's state may change."""
+    """Return a copy of a value's declaration without the shape.
+
+    The shape is unknown if the value is a loop-carried state, because iterations may change it.
+    """
     copy = onnx.ValueInfoProto.FromString(value.SerializeToString())
     if copy.type.HasField("tensor_type"):
         copy.type.tensor_type.ClearField("shape")

@@ -2,8 +2,8 @@
 
 Host steps and parts alternate: the host steps of slot 0, part 0, the host steps of slot 1, part 1,
 and so on. A node is placed at the earliest slot in which its operands are available. The inputs of
-a part are values of the host; inputs that must be constants in a static program are the part's
-shape values.
+a part are values of the host. The part's shape values are those inputs that must be constants in a
+program of static shapes.
 """
 
 from __future__ import annotations
@@ -203,8 +203,9 @@ class _Placer:
         """Return the names of small data-dependent values that determine shapes or control flow.
 
         Such a value is computed by a node that the host evaluates in less time than the call of a
-        part (``is_trivial``). The value is a fixed operand, condition or trip count of another
-        node, or is read by a node that computes another such value.
+        part (``is_trivial``). Another node reads the value as a condition, a trip count, or an
+        operand that must be a constant in its part; or the value is an operand of a trivial
+        node that computes a small deciding value.
         """
         wanted: set[str] = set()
         found: set[str] = set()

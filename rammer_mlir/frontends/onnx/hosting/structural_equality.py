@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -17,8 +18,9 @@ Names = dict[str, object]
 def identity(part: Part) -> bytes:
     """Return a digest of a part; equal digests mean that the parts compute the same function.
 
-    The names of values and nodes do not influence the digest. Opsets, input types, shape values,
-    and the attributes ``is_repeated`` and ``is_eager`` of the part do.
+    The digest depends on the nodes, constants, opsets, input types and shape values of the part,
+    and on its attributes ``is_repeated`` and ``is_eager``. It does not depend on the names of
+    values and nodes.
     """
     graph = part.model.graph
     names: Names = {value.name: number for number, value in enumerate(part.model.inputs)}
@@ -27,13 +29,17 @@ def identity(part: Part) -> bytes:
     found.update(repr([(o.domain, o.version) for o in part.model.proto.opset_import]).encode())
     for value in part.model.inputs:
         found.update(value.type.SerializeToString(deterministic=True))
-    for item in _of_graph(graph, names, part.model.constants()):
+    numbers = itertools.count(len(names))
+    for item in _of_graph(graph, names, part.model.constants(), numbers):
         found.update(repr(item).encode())
     return found.digest()
 
 
 def _of_graph(
-    graph: onnx.GraphProto, names: Names, constants: Mapping[str, Array]
+    graph: onnx.GraphProto,
+    names: Names,
+    constants: Mapping[str, Array],
+    numbers: Iterator[int],
 ) -> Iterator[object]:
     """Yield a description of each node of a graph, then of the graph's outputs, without names.
 
@@ -45,24 +51,27 @@ def _of_graph(
         yield [_name(name, names, constants) for name in node.input]
         for attribute in sorted(node.attribute, key=lambda each: each.name):
             if attribute.type == onnx.AttributeProto.GRAPH:
-                yield attribute.name, *_of_subgraph(attribute.g, names, constants)
+                yield attribute.name, *_of_subgraph(attribute.g, names, constants, numbers)
             else:
                 yield attribute.SerializeToString(deterministic=True)
         for name in node.output:
-            names[name] = len(names) if name else None
+            names[name] = next(numbers) if name else None
     yield [_name(value.name, names, constants) for value in graph.output]
 
 
 def _of_subgraph(
-    graph: onnx.GraphProto, names: Names, constants: Mapping[str, Array]
+    graph: onnx.GraphProto,
+    names: Names,
+    constants: Mapping[str, Array],
+    numbers: Iterator[int],
 ) -> Iterator[object]:
     inner = dict(names)
-    inner.update((value.name, len(inner) + n) for n, value in enumerate(graph.input))
+    inner.update((value.name, next(numbers)) for value in graph.input)
     yield [value.type.SerializeToString(deterministic=True) for value in graph.input]
     own = small_constants(graph)
     for name in own:
         inner.pop(name, None)
-    yield from _of_graph(graph, inner, {**constants, **own})
+    yield from _of_graph(graph, inner, {**constants, **own}, numbers)
 
 
 def _name(name: str, names: Names, constants: Mapping[str, Array]) -> object:

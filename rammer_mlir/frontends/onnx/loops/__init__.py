@@ -1,1 +1,1 @@
-"""Rewrites ONNX loops, so that iterations read fewer bytes and append to no sequence."""
+"""Rewrites ONNX loops, so that iterations read fewer bytes and do not append to sequences."""

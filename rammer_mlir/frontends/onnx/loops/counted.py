@@ -74,10 +74,10 @@ def write_scan(
 
 
 def _scan_of(node: onnx.NodeProto, results: Iterable[str]) -> onnx.NodeProto:
-    """Return a Scan with the states and body of a Loop, and results named ``results``.
+    """Return an unfinished Scan with the states and body of a Loop, and results named ``results``.
 
-    The Scan has no sources, and its body still has the inputs and outputs of a Loop's body; the
-    caller changes both.
+    The caller has to add the sources (the tensors that the Scan slices), and to adapt the inputs
+    and outputs of the body, which are still those of a Loop's body.
     """
     scan = copied(node)
     scan.op_type = "Scan"

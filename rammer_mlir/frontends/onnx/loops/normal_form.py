@@ -153,9 +153,9 @@ def _without_counters(
 def _read_counter(
     body: Body, node: onnx.NodeProto, number: int, around: Surroundings
 ) -> tuple[Array, Array] | None:
-    """Return the initial value and the increment of the counter at index ``number`` of the states.
+    """Return the initial value and the increment of a loop-carried state that is a counter.
 
-    Return None if the loop-carried state at this index is not a counter.
+    Return None if the state is not a counter. ``number`` is the index of the state.
     """
     start = around.values.get(node.input[2 + number])
     value = body.graph.input[2 + number]
@@ -197,9 +197,10 @@ def _counter_nodes(
 
 
 def known_steps(node: onnx.NodeProto, values: Mapping[str, Array]) -> int | None:
-    """Return a loop's trip count; None if its condition or its trip count is not constant.
+    """Return a loop's constant trip count; None if it is not known at compile time.
 
-    ``values`` has the constants outside of the loop, by name.
+    The result is also None if the loop's condition is not known to be always true. ``values`` has
+    the constants outside of the loop, by name.
     """
     if not begins(node, values) or always_continues(body_of(node), values) is not True:
         return None

@@ -102,10 +102,10 @@ class _Graph:
     def exclusive_producers(self, reader: int) -> set[int]:
         """Return the indices of the nodes that serve only to compute the sources of a Scan.
 
-        Such a node's results are sources of the Scan (tensors of which each iteration reads a
-        slice), or operands of such nodes. They are not used otherwise: not as outputs of the graph,
-        as initial states of the Scan, or in its body. The nodes may therefore be moved into the
-        body. ``reader`` is the index of the Scan node.
+        A source is a tensor of which each iteration reads a slice. Every use of a returned node's
+        results is as a source of the Scan, or as an operand of another returned node. The results
+        are not outputs of the graph, not initial states of the Scan, and not captured by its body.
+        The nodes may therefore be moved into the body. ``reader`` is the index of the Scan node.
         """
         found = {reader}
         others = {*_captured(self.nodes[reader]), *_states(self.nodes[reader])}
