@@ -79,12 +79,13 @@ def _is_product(op: Structured) -> bool:
     The reduction loops must be static. Both inputs must depend on every reduction loop with more
     than one trip. Each dimension of an input must be indexed by a single loop (``loop``) or, in a
     layout of panels, by ``loop floordiv width`` or ``loop mod width`` of a parallel loop. This
-    excludes a convolution's windows.
+    excludes a convolution's windows. The body must not read the indices of loops, which would begin
+    at 0 in each piece.
     """
     body = [inner.operation.name for inner in op.body]
     if len(op.maps) != 3 or op.num_outputs != 1 or body[-2:] != ["arith.mulf", "arith.addf"]:
         return False
-    if not all(is_buffer(value) for value in op.operands):
+    if op.uses_index or not all(is_buffer(value) for value in op.operands):
         return False
     if not isinstance(op.arguments[2].type, ir.F32Type | ir.F64Type):
         return False

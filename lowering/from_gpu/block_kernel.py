@@ -8,13 +8,15 @@ persistent block.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from rammer_mlir.bindings import arith, func, gpu, ir, memref, scf
 from rammer_mlir.lowering.from_gpu.index_range import Dim3
 from rammer_mlir.lowering.from_gpu.index_ranges import axis_of
 from rammer_mlir.lowering.from_gpu.launches import Launch
-from rammer_mlir.lowering.from_gpu.memory_operations import COLLECTIVES
+from rammer_mlir.lowering.from_gpu.memory_operations import COLLECTIVES, SUBGROUP_OPERATIONS
 from rammer_mlir.lowering.from_gpu.spare_threads import guard
+from rammer_mlir.lowering.from_gpu.subgroup_reductions import expand_subgroup_reduction
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
 from rammer_mlir.lowering.gpu.kernels import BLOCK_THREADS, SUBGROUP
 from rammer_mlir.lowering.gpu.temporaries import PRIVATE, in_space, propagate_space
@@ -31,7 +33,7 @@ def block_function(
         launch: the launch; it is not modified.
         name: the function's symbol.
         block_threads: count of threads of the persistent block, not less than in a launched block.
-        subgroup: lanes of a subgroup; 0 if the kernel does not use subgroup operations.
+        subgroup: lanes of a subgroup; 0 if the kernel uses no operations that depend on it.
         ip: where to insert the function.
     """
     copy = launch.kernel.clone(ip=ip).operation
@@ -50,7 +52,7 @@ def block_function(
         is_own, thread = _own_thread(number, launch.num_threads, block_threads)
         ids = _Ids(
             _unpacked(block.arguments[0], launch.grid), _unpacked(thread, launch.block),
-            launch.grid, launch.block,
+            launch.grid, launch.block, thread, subgroup,
         )  # fmt: skip
         end = func.ReturnOp([])
     for operation in kernel_operations[:-1]:
@@ -127,9 +129,16 @@ class _Ids:
     """Values that replace the ``gpu`` dialect's reads of ids and sizes of blocks and threads."""
 
     def __init__(
-        self, block: Sequence[ir.Value], thread: Sequence[ir.Value], grid: Dim3, threads: Dim3
-    ) -> None:
+        self, block: Sequence[ir.Value], thread: Sequence[ir.Value], grid: Dim3, threads: Dim3,
+        number: ir.Value, subgroup: int,
+    ) -> None:  # fmt: skip
+        """Store the ids of the block and the thread, and the sizes of the grid and the block.
+
+        ``number`` is the thread's linear index in the launched block, and ``subgroup`` the count of
+        lanes of a subgroup.
+        """
         self._block, self._thread, self._grid, self._threads = block, thread, grid, threads
+        self._number, self._subgroup = number, subgroup
 
     def value(self, operation: ir.Operation) -> ir.Value | None:
         """Emit the value that replaces the result of an operation.
@@ -137,10 +146,8 @@ class _Ids:
         The result is None if the operation does not read an id or a size.
         """
         name = operation.name
-        if name == "gpu.num_subgroups":
-            size = gpu.subgroup_size()
-            count = self._threads[0] * self._threads[1] * self._threads[2]
-            return arith.ceildivui(constant(count), size)
+        if name in SUBGROUP_OPERATIONS:
+            return self._of_subgroup(operation)
         if "dimension" not in operation.attributes:
             return None
         axis = axis_of(operation)
@@ -153,6 +160,19 @@ class _Ids:
             return self._thread[axis]
         sizes = self._grid if name == "gpu.grid_dim" else self._threads
         return constant(sizes[axis])
+
+    def _of_subgroup(self, operation: ir.Operation) -> ir.Value | None:
+        match operation.name:
+            case "gpu.subgroup_size":
+                return constant(self._subgroup)
+            case "gpu.num_subgroups":
+                return constant(-(-prod(self._threads) // self._subgroup))
+            case "gpu.subgroup_id":
+                return arith.divui(self._number, constant(self._subgroup))
+            case "gpu.subgroup_reduce":
+                return expand_subgroup_reduction(operation, self._subgroup)
+            case _:
+                return None
 
 
 def _rewrite(operation: ir.Operation, ids: _Ids, block: ir.Block) -> None:

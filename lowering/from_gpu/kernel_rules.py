@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.from_gpu.launches import Launch
 from rammer_mlir.lowering.from_gpu.memory_operations import (
+    EXCHANGES,
     MEMORY_OPERATIONS,
     SUBGROUP_OPERATIONS,
     VIEWS,
@@ -34,7 +37,7 @@ def check_kernel(launch: Launch, subgroup: int) -> None:
         )
     for operation in walk(launch.kernel):
         _check_effects(launch, operation)
-    if uses_subgroups(launch) and launch.num_threads % subgroup:
+    if _uses(launch, EXCHANGES) and launch.num_threads % subgroup:
         launch.refuse(
             f"expected blocks of whole subgroups, as lanes exchange values, found "
             f"{launch.num_threads} threads; use a multiple of {subgroup}"
@@ -46,8 +49,12 @@ def check_kernel(launch: Launch, subgroup: int) -> None:
 
 
 def uses_subgroups(launch: Launch) -> bool:
-    """Return whether lanes of a kernel's subgroups exchange values."""
-    return any(operation.name in SUBGROUP_OPERATIONS for operation in walk(launch.kernel))
+    """Return whether a kernel's results may depend on the count of lanes of a subgroup."""
+    return _uses(launch, SUBGROUP_OPERATIONS)
+
+
+def _uses(launch: Launch, names: Set[str]) -> bool:
+    return any(operation.name in names for operation in walk(launch.kernel))
 
 
 def _check_effects(launch: Launch, operation: ir.Operation) -> None:

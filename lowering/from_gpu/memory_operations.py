@@ -42,7 +42,11 @@ MEMORY_OPERATIONS: Mapping[str, Sequence[MemoryOperation]] = {
 COLLECTIVES = frozenset(("gpu.barrier", "gpu.shuffle", "gpu.subgroup_reduce"))
 """Operations that the threads of a block or a subgroup execute together."""
 
-SUBGROUP_OPERATIONS = COLLECTIVES - {"gpu.barrier"}
+EXCHANGES = COLLECTIVES - {"gpu.barrier"}
+"""Operations by which the lanes of a subgroup exchange values."""
+
+SUBGROUP_OPERATIONS = EXCHANGES | {"gpu.subgroup_id", "gpu.subgroup_size", "gpu.num_subgroups"}
+"""Operations whose results depend on the count of lanes of a subgroup."""
 
 VIEWS = frozenset(
     ("memref.subview", "memref.cast", "memref.collapse_shape",

@@ -2,8 +2,9 @@
 
 Spare threads have to reach every block barrier, so they follow the kernel's control flow around
 barriers. They access memory only for reads that decide this control flow; all other accesses are
-left to the kernel's own threads. All threads execute operations without side effects. Spare threads
-use the ids of thread 0, so that no index is out of bounds.
+left to the kernel's own threads, and so is all that must not run on the zeros that spare threads
+have instead of values from memory: divisions, branches and loops. All threads execute the other
+operations. Spare threads use the ids of thread 0, so that no index is out of bounds.
 """
 
 from __future__ import annotations
@@ -14,12 +15,22 @@ from rammer_mlir.bindings import arith, ir, scf
 from rammer_mlir.lowering.from_gpu.memory_operations import COLLECTIVES, MEMORY_OPERATIONS
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.passes.base import OperationError
+from rammer_mlir.passes.program.task_graph import root_of
+
+_DIVISIONS = frozenset(
+    (*(f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui")),
+     *(f"arith.{name}" for name in ("ceildivsi", "ceildivui", "floordivsi")),
+     *(f"index.{name}" for name in ("divs", "divu", "rems", "remu")),
+     *(f"index.{name}" for name in ("ceildivs", "ceildivu", "floordivs")))
+)  # fmt: skip
+"""Operations that are undefined for a zero divisor."""
 
 
 def guard(block: ir.Block, is_own: ir.Value, start: ir.Operation) -> None:
-    """Move memory accesses into ``scf.if``s that only the kernel's own threads execute.
+    """Move operations that depend on memory into ``scf.if``s for the kernel's own threads.
 
-    Reads on which the control flow around a block barrier depends are not moved.
+    These are memory accesses, divisions, and branches and loops without a barrier. Operations on
+    which the control flow around a block barrier depends are not moved.
 
     Args:
         block: the body of the rKernel.
@@ -27,8 +38,9 @@ def guard(block: ir.Block, is_own: ir.Value, start: ir.Operation) -> None:
         start: the first operation of ``block`` to consider.
 
     Raises:
-        OperationError: if the control flow around a barrier depends on a write, or if a result
-            that is used outside of an ``scf.if`` is neither a number nor a vector or tensor.
+        OperationError: if the control flow around a barrier depends on a write, or on a read of
+            memory that the kernel writes, or if a result that is used outside of an ``scf.if`` is
+            neither a number nor a vector or tensor.
     """
     body = _from(block, start)
     uniform = _control_flow_operations(body)
@@ -43,7 +55,7 @@ def _from(block: ir.Block, start: ir.Operation) -> list[ir.Operation]:
 def _guard(operations: list[ir.Operation], is_own: ir.Value, uniform: set[ir.Operation]) -> None:
     run: list[ir.Operation] = []
     for operation in operations:
-        if _touches_memory(operation) and not _has_collective(operation):
+        if _needs_own_values(operation) and not _has_collective(operation):
             if operation not in uniform:
                 run.append(operation)
                 continue
@@ -62,8 +74,10 @@ def _nested(operation: ir.Operation) -> Iterator[ir.Operation]:
     yield from walk(operation)
 
 
-def _touches_memory(operation: ir.Operation) -> bool:
-    return any(nested.name in MEMORY_OPERATIONS for nested in _nested(operation))
+def _needs_own_values(operation: ir.Operation) -> bool:
+    """Whether an operation accesses memory, or may trap or never end on zeros."""
+    name = operation.name
+    return len(operation.regions) > 0 or name in MEMORY_OPERATIONS or name in _DIVISIONS
 
 
 def _has_collective(operation: ir.Operation) -> bool:
@@ -134,9 +148,10 @@ def _control_flow_operations(operations: list[ir.Operation]) -> set[ir.Operation
     All threads have to reach a collective, so all threads must compute the same conditions and
     bounds of the control flow around it. The returned operations compute these conditions and
     bounds. Therefore they are not predicated: spare threads execute them too, with the ids of
-    thread 0, and may read the memory that thread 0 reads.
+    thread 0, and may read the memory that thread 0 reads, unless the kernel writes it.
     """
     found: set[ir.Operation] = set()
+    written = _written(operations)
     pending: list[ir.Value] = []
     for operation in operations:
         for nested in _nested(operation):
@@ -155,20 +170,38 @@ def _control_flow_operations(operations: list[ir.Operation]) -> set[ir.Operation
         if _has_collective(operation):
             pending.extend([*operation.operands, *_yielded(operation)])
             continue
-        _add(found, operation)
+        _add(found, operation, written)
         for nested in _nested(operation):
             pending.extend(nested.operands)
     return found
 
 
-def _add(found: set[ir.Operation], operation: ir.Operation) -> None:
+def _written(operations: list[ir.Operation]) -> set[ir.Value]:
+    """Return the buffers that operations, or operations in their regions, write."""
+    return {
+        root_of(nested.operands[effect.buffer])
+        for operation in operations
+        for nested in _nested(operation)
+        for effect in MEMORY_OPERATIONS.get(nested.name, ())
+        if effect.writes
+    }
+
+
+def _add(found: set[ir.Operation], operation: ir.Operation, written: set[ir.Value]) -> None:
+    """Add an operation that decides control flow around a barrier to ``found``.
+
+    Raises:
+        OperationError: if the operation writes a buffer, or reads one of ``written``: spare threads
+            would read it before or after thread 0 writes it.
+    """
     for nested in _nested(operation):
-        effects = MEMORY_OPERATIONS.get(nested.name, ())
-        if any(effect.writes for effect in effects):
-            raise OperationError(
-                nested, "expected control flow around a block barrier that depends on reads only, "
-                "found it to depend on this write; launch with blocks of one size"
-            )  # fmt: skip
+        for effect in MEMORY_OPERATIONS.get(nested.name, ()):
+            if effect.writes or root_of(nested.operands[effect.buffer]) in written:
+                raise OperationError(
+                    nested, "expected control flow around a block barrier that depends on memory "
+                    "that the kernel only reads, found it to depend on memory that it writes; "
+                    "launch with blocks of one size"
+                )  # fmt: skip
     found.add(operation)
 
 

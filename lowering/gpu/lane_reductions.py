@@ -49,10 +49,11 @@ def can_exchange(combiners: Sequence[Combiner] | None) -> bool:
 
     That requires a known combiner for each output, and elements of a type that shuffles exchange.
     """
-    return combiners is not None and all(_has_exchange(c.element) for c in combiners)
+    return combiners is not None and all(has_exchange(c.element) for c in combiners)
 
 
-def _has_exchange(element: ir.Type) -> bool:
+def has_exchange(element: ir.Type) -> bool:
+    """Return whether lanes can exchange values of type ``element`` by shuffles."""
     if isinstance(element, ir.IntegerType):
         return element.width in _INTEGER_BITS
     return isinstance(element, _FLOATS)
@@ -70,19 +71,22 @@ def butterfly(combiner: Combiner, value: ir.Value, lanes: int) -> ir.Value:
     return value
 
 
-def exchange(value: ir.Value, distance: int) -> ir.Value:
-    """Emit a shuffle; return the value of the lane with index (own index xor ``distance``)."""
+def exchange(value: ir.Value, distance: int, width: int = WIDTH) -> ir.Value:
+    """Emit a shuffle; return the value of the lane with index (own index xor ``distance``).
+
+    ``width`` is the count of adjacent lanes that take part.
+    """
     kind = value.type
     assert isinstance(kind, ir.IntegerType | ir.FloatType)
     if kind.width >= _SHUFFLED_BITS:  # the conversions of both targets split 64-bit shuffles
-        return _shuffle(value, distance)
+        return _shuffle(value, distance, width)
     bits, word = (ir.IntegerType.get_signless(n) for n in (kind.width, _SHUFFLED_BITS))
     narrow = value if isinstance(kind, ir.IntegerType) else arith.bitcast(bits, value)
-    received = arith.trunci(bits, _shuffle(arith.extui(word, narrow), distance))
+    received = arith.trunci(bits, _shuffle(arith.extui(word, narrow), distance, width))
     return received if isinstance(kind, ir.IntegerType) else arith.bitcast(kind, received)
 
 
-def _shuffle(value: ir.Value, distance: int) -> ir.Value:
+def _shuffle(value: ir.Value, distance: int, width: int) -> ir.Value:
     integer = ir.IntegerType.get_signless(32)
-    width, offset = arith.constant(integer, WIDTH), arith.constant(integer, distance)
-    return gpu.shuffle(value, offset, width, gpu.ShuffleMode.XOR)[0]
+    lanes, offset = arith.constant(integer, width), arith.constant(integer, distance)
+    return gpu.shuffle(value, offset, lanes, gpu.ShuffleMode.XOR)[0]

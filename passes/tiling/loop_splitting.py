@@ -96,7 +96,9 @@ def split_class(
     dims = {value: dim for value, dim in found.items() if dim is not None}
     arguments = list(computation.block.arguments)
     weight = arguments[panels.argument]
-    if not all(map(_can_split, dims)) or len(list(weight.uses)) != 1:
+    # A body indexes a captured tensor by its present dimensions.
+    captured = {value for op in space.operations for value in op.captures}
+    if captured & dims.keys() or not all(map(_can_split, dims)) or len(list(weight.uses)) != 1:
         return None
     for index, op in enumerate(space.operations):
         if index in loops.loops:

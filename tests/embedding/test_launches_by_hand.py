@@ -5,6 +5,8 @@ They use shared memory, barriers, shuffles, atomics and private memory, in block
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from megakernel import Array, compile_launches, random_arrays
@@ -332,3 +334,93 @@ def test_a_barrier_that_is_missing_is_found() -> None:
     mega = compile_launches(module("%x: memref<16x24xf32>, %y: memref<24x16xf32>", body, broken))
     with pytest.raises(RammerError, match=r"data race|not written|never written|unwritten"):
         mega.run(*random_arrays(6, (16, 24), (24, 16)))
+
+
+@pytest.mark.parametrize(("operations", "total"), [
+    # Undefined for a zero divisor: LLVM may assume that no thread has one.
+    ("%q = arith.divui %hundred, %n : i32", 10 * 32),
+    # Halves the number until it is 1, which never ends from 0.
+    ("""%q, %last = scf.while (%q0 = %zero, %m = %n) : (i32, i32) -> (i32, i32) {
+          %more = arith.cmpi ne, %m, %one : i32
+          scf.condition(%more) %q0, %m : i32, i32
+        } do {
+        ^bb0(%q0: i32, %m: i32):
+          %half = arith.shrui %m, %one : i32
+          %q1 = arith.addi %q0, %one : i32
+          scf.yield %q1, %half : i32, i32
+        }""", 3 * 32),
+])  # fmt: skip
+def test_spare_threads_do_not_compute_on_zeros(operations: str, total: int) -> None:
+    """Beside blocks of 64 threads, threads without elements divide by nothing and loop nowhere."""
+    kernel = f"""
+gpu.func @count(%x: memref<32xi32>, %sum: memref<1xi32>) kernel {{
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %hundred = arith.constant 100 : i32
+  %t = gpu.thread_id x
+  %n = memref.load %x[%t] : memref<32xi32>
+  {operations}
+  %old = memref.atomic_rmw addi %q, %sum[%c0] : (i32, memref<1xi32>) -> i32
+  gpu.barrier
+  gpu.return
+}}
+gpu.func @other(%z: memref<64xi32>) kernel {{
+  %t = gpu.thread_id x
+  %five = arith.constant 5 : i32
+  memref.store %five, %z[%t] : memref<64xi32>
+  gpu.return
+}}"""
+    launches = launch("count", "%c1, %c1, %c1", "%c32, %c1, %c1",
+                      "%x : memref<32xi32>, %sum : memref<1xi32>")  # fmt: skip
+    launches += launch("other", "%c1, %c1, %c1", "%c64, %c1, %c1", "%z : memref<64xi32>")
+    signature = "%x: memref<32xi32>, %sum: memref<1xi32>, %z: memref<64xi32>"
+    mega = compile_launches(module(signature, launches, kernel))
+    x = np.full(32, 10, np.int32)
+    found = mega.run(x, np.zeros(1, np.int32), np.zeros(64, np.int32))
+    assert found[1][0] == total and (found[2] == 5).all()
+
+
+@pytest.mark.parametrize("target", ["nvvm:sm_80", "rocdl:gfx90a"])
+@pytest.mark.parametrize(("operation", "kind", "combine", "size", "stride"), [
+    ("add", "f32", np.sum, 0, 1),
+    ("mul", "f64", np.prod, 0, 1),
+    ("maximumf", "f16", np.max, 0, 1),
+    ("minsi", "i8", np.min, 0, 1),
+    ("add", "i64", np.sum, 8, 1),
+    ("maxsi", "i32", np.max, 4, 8),
+])  # fmt: skip
+def test_subgroup_reductions(
+    target: str, operation: str, kind: str, combine: Any, size: int, stride: int
+) -> None:
+    cluster = f"cluster(size = {size}, stride = {stride})" if size else ""
+    memory = f"memref<128x{kind}>"
+    kernel = f"""
+gpu.func @reduce(%x: {memory}, %id: memref<128xindex>) kernel {{
+  %t = gpu.thread_id x
+  %v = memref.load %x[%t] : {memory}
+  %r = gpu.subgroup_reduce {operation} %v {cluster} : ({kind}) -> {kind}
+  memref.store %r, %x[%t] : {memory}
+  %s = gpu.subgroup_id : index
+  %n = gpu.num_subgroups : index
+  %w = gpu.subgroup_size : index
+  %a = arith.muli %s, %w : index
+  %b = arith.addi %a, %n : index
+  memref.store %b, %id[%t] : memref<128xindex>
+  gpu.return
+}}"""
+    signature = f"%x: {memory}, %id: memref<128xindex>"
+    launches = launch("reduce", "%c1, %c1, %c1", "%c128, %c1, %c1",
+                      f"%x : {memory}, %id : memref<128xindex>")  # fmt: skip
+    mega = compile_launches(module(signature, launches, kernel), target=target)
+    dtype = {"f16": "float16", "f32": "float32", "f64": "float64"}.get(kind, f"int{kind[1:]}")
+    x = np.random.default_rng(0).uniform(1, 2, 128) if kind[0] == "f" else np.arange(128) % 7
+    x = x.astype(dtype)
+    lanes = mega.program.target.warp_size
+    found, ids = mega.run(x, np.zeros(128, np.int64))
+    size = size or lanes
+    # Lanes of a cluster are `stride` apart: a subgroup has blocks of size x stride lanes.
+    groups = x.reshape(-1, size, stride)
+    expected = np.broadcast_to(combine(groups, axis=1, keepdims=True), groups.shape).reshape(-1)
+    np.testing.assert_allclose(found, expected.astype(dtype), rtol=1e-5)
+    np.testing.assert_array_equal(ids, np.arange(128) // lanes * lanes + 128 // lanes)

@@ -250,5 +250,33 @@ gpu.func @odd(%n: memref<1xi64>, %y: {KIND}) kernel {{
         "gpu.launch_func @k::@odd blocks in (%c2, %c1, %c1) threads in (%c4, %c1, %c1) "
         f"args(%n : memref<1xi64>, %y : {KIND})"
     )
-    with pytest.raises(RammerError, match="depends on reads only"):
+    with pytest.raises(RammerError, match="that the kernel only reads"):
         convert(module(launch, kernel, "%n: memref<1xi64>"))
+
+
+def test_condition_on_written_memory_around_a_barrier() -> None:
+    """Spare threads would read thread 0's counter before or after thread 0 decrements it."""
+    kernel = """
+gpu.func @count(%c: memref<4xi32>) kernel {
+  %t = gpu.thread_id x
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  scf.while : () -> () {
+    %v = memref.load %c[%t] : memref<4xi32>
+    %go = arith.cmpi sgt, %v, %zero : i32
+    scf.condition(%go)
+  } do {
+    gpu.barrier
+    %v = memref.load %c[%t] : memref<4xi32>
+    %w = arith.subi %v, %one : i32
+    memref.store %w, %c[%t] : memref<4xi32>
+    scf.yield
+  }
+  gpu.return
+}"""
+    launch = (
+        "gpu.launch_func @k::@count blocks in (%c1, %c1, %c1) threads in (%c4, %c1, %c1) "
+        "args(%c : memref<4xi32>)"
+    )
+    with pytest.raises(RammerError, match="memory that it writes"):
+        convert(module(launch, kernel, "%c: memref<4xi32>"))

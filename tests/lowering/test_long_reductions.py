@@ -150,3 +150,39 @@ def test_dot_products_have_long_pieces(
     assert (sum(pieces) > 0) == is_cut
     x, w = (feeds[name].astype(np.float64) for name in "xw")
     np.testing.assert_allclose(found, x @ w.T, rtol=1e-4, atol=1e-3)
+
+
+def test_sums_that_read_their_loop_index() -> None:
+    """A sum whose body selects by the index of the reduction loop is not cut."""
+    rows, length, columns = 8, 4096, 512
+    a, b, c = (
+        f"tensor<{rows}x{length}xf32>",
+        f"tensor<{length}x{columns}xf32>",
+        (f"tensor<{rows}x{columns}xf32>"),
+    )
+    text = f"""func.func @main(%a: {a}, %b: {b}) -> {c} {{
+      %zero = arith.constant 0.0 : f32
+      %limit = arith.constant 1000 : index
+      %empty = tensor.empty() : {c}
+      %zeros = linalg.fill ins(%zero: f32) outs(%empty: {c}) -> {c}
+      %sums = linalg.generic {{
+        indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>,
+                         affine_map<(i, j, k) -> (i, j)>],
+        iterator_types = ["parallel", "parallel", "reduction"]
+      }} ins(%a, %b: {a}, {b}) outs(%zeros: {c}) {{
+      ^bb0(%x: f32, %y: f32, %sum: f32):
+        %k = linalg.index 2 : index
+        %is_kept = arith.cmpi ult, %k, %limit : index
+        %kept = arith.select %is_kept, %x, %zero : f32
+        %product = arith.mulf %kept, %y : f32
+        %next = arith.addf %sum, %product : f32
+        linalg.yield %next : f32
+      }} -> {c}
+      return %sums : {c}
+    }}"""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((rows, length)).astype(np.float32)
+    y = rng.standard_normal((length, columns)).astype(np.float32)
+    with rammer_mlir.compile(text, num_veus=1, cache=False) as executable:
+        (found,) = executable.run({"arg0": x, "arg1": y}).values()
+    np.testing.assert_allclose(found, x[:, :1000] @ y[:1000], rtol=1e-4, atol=1e-3)

@@ -164,3 +164,25 @@ def test_weights_grow_by_less_than_a_panel_and_are_packed_once() -> None:
 def test_tiles_along_contiguous_memory_are_whole_panels() -> None:
     assert CONTIGUOUS_MINIMUM % WIDEST_PANEL == 0
     assert all(WIDEST_PANEL % width == 0 for width in PANEL_WIDTHS)
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+@pytest.mark.parametrize("boundary", ["parallelism", "inputs=0"])
+def test_a_bias_that_is_also_gathered(rows: int, boundary: str) -> None:
+    """A tensor that a fused body indexes keeps its dimensions where its loop is split."""
+    x, weight, bias = (_random(s) for s in ((rows, 48), (48, 64), (64,)))
+    places = np.random.default_rng(rows).integers(0, 64, 64)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Add", ["p", "b"], ["q"]),
+        helper.make_node("Gather", ["b", "i"], ["g"]),
+        helper.make_node("Mul", ["q", "g"], ["y"]),
+    ]
+    model = _model(nodes, x, {"w": weight})
+    model.graph.input.extend(
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(each.dtype), [64])
+        for name, each in (("b", bias), ("i", places))
+    )
+    with rammer_mlir.compile(model, boundary=boundary, cache=False) as executable:
+        found = executable.run({"x": x, "b": bias, "i": places})["y"]
+    _close(found, (x @ weight + bias) * bias[places])
