@@ -51,6 +51,7 @@ from rammer_mlir.passes.rtask_split_regions import SplitRegions
 from rammer_mlir.passes.rtask_tile import Tile
 from rammer_mlir.passes.rtask_transpose_right_sides import TransposeRightSides
 from rammer_mlir.passes.rtask_verify_schedule import VerifySchedule
+from rammer_mlir.passes.rtask_widen_indices import WidenIndices
 from rammer_mlir.passes.rtask_winograd import Winograd
 from rammer_mlir.support.plugins import Registry, check_name, refuse
 
@@ -83,6 +84,7 @@ PASSES: tuple[type[Pass], ...] = (
     DecomposePad,
     InsertCopies,
     RecomputeTemporaries,
+    WidenIndices,
     InlineComposites,
     PrintDesigns,
     Tile,

@@ -52,6 +52,8 @@ _GENERAL_GRAPH = ("linalg-generalize-named-ops", *_SIMPLIFIED, "rtask-externaliz
 
 _PACKED_WEIGHTS = ("rtask-pack-weights", *_SIMPLIFIED)
 
+_WIDE_INDICES = ("rtask-widen-indices", *_SIMPLIFIED)
+
 _BLOCKED_CHANNELS = (
     "rtask-distribute-activations",
     "cse",
@@ -223,7 +225,7 @@ def emulated_stages(
     return (
         *_gpu_stages(options, f"emulator:{gpu.name}", gpu.matrix_unit),
         Stage("target", step=steps.lower_to_blocks(gpu, "ptx")),
-        Stage("llvm", step=steps.translate_for_emulator(checked=checked, traced=traced)),
+        Stage("llvm", step=steps.translate_for_emulator(gpu, checked=checked, traced=traced)),
         Stage("object", step=steps.compile_to_object),
     )
 
@@ -243,7 +245,7 @@ def _gpu_stages(options: CompileOptions, target: str, unit: MatrixUnit | None) -
     buffers = (_bufferized(options),)
     passes = BudgetPasses(
         formed=(*(() if options.offload else _GENERAL_GRAPH), *formed),
-        shaped=_fused_bodies(options),
+        shaped=(*_fused_bodies(options), *_WIDE_INDICES),
         tasks=("rtask-inline-composites", _tiled_for_gpu(options, target, unit), *_SIMPLIFIED),
         buffers=buffers,
         program=partial(_scheduled, options),

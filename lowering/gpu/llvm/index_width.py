@@ -17,6 +17,9 @@ Such an index is compared with the buffer's size before use, and offsets compute
 used. The comparison is unsigned, so that a negative index exceeds every size, with 32 bits as with
 64 bits.
 
+Index arithmetic that a model writes in a body may exceed 32 bits, such as a hash of an index: the
+pass `rtask-widen-indices` computes it as i64 before.
+
 All valid indices fit in 31 bits, so sign extension and zero extension agree; LLVM's
 ``getelementptr`` sign-extends an index to the width of a pointer. Three kinds of values may be
 larger and are always of type i64: step counters, the counts of completed runs, and the step counts

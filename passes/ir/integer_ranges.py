@@ -1,0 +1,160 @@
+"""Bounds the integers and indices that operations on tensors compute.
+
+Sums, products, minima, maxima and remainders are bounded by interval arithmetic, from constants,
+the extents of loops and the widths of types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.structured import Structured
+
+Range = tuple[int, int]
+"""The least and the largest value, both included."""
+
+_OTHER_INDEX: Range = (-(1 << 30), 1 << 30)
+"""The range of indices that the compiler emits: loop counters, offsets of tiles, sizes."""
+
+_INDEX_BITS = 64
+
+
+class IntegerRanges:
+    """The ranges of integers and indices; a range is None if 64 bits are its only bound."""
+
+    def __init__(self) -> None:
+        """Start without a known range."""
+        self._found: dict[ir.Value, Range | None] = {}
+
+    def fits(self, value: ir.Value, bits: int) -> bool:
+        """Return whether all values in the range of ``value`` are signed integers of ``bits``."""
+        found = self.of(value)
+        return found is not None and _fits(found, bits)
+
+    def of(self, value: ir.Value) -> Range | None:
+        """Return the range of ``value``, an integer or an index."""
+        if value not in self._found:
+            found = self._computed(value)
+            is_exact = found is not None and _fits(found, _width(value.type))
+            self._found[value] = found if is_exact else _range_of_type(value.type)
+        return self._found[value]
+
+    def _computed(self, value: ir.Value) -> Range | None:
+        if isinstance(value.owner, ir.Block):
+            return _unknown(value)
+        operation = value.owner.operation
+        if operation.name == "arith.constant":
+            constant = operation.attributes["value"]
+            is_integer = isinstance(constant, ir.IntegerAttr)
+            return (constant.value, constant.value) if is_integer else None
+        if operation.name == "linalg.index":
+            return _loop_range(operation)
+        rule = _RULES.get(operation.name)
+        if rule is None:
+            return _unknown(value)
+        # The condition of a selection is no part of its result.
+        given = list(operation.operands)[operation.name == "arith.select" :]
+        operands = [self.of(operand) for operand in given]
+        known = [operand for operand in operands if operand is not None]
+        if len(known) == len(operands):
+            return rule(known)
+        return _clamped(operation.name, operands)
+
+
+def _fits(found: Range, bits: int) -> bool:
+    return -(1 << (bits - 1)) <= found[0] and found[1] < 1 << (bits - 1)
+
+
+def _width(kind: ir.Type) -> int:
+    return kind.width if isinstance(kind, ir.IntegerType) else _INDEX_BITS
+
+
+def _range_of_type(kind: ir.Type) -> Range | None:
+    bits = _width(kind)
+    return None if bits >= _INDEX_BITS else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def _unknown(value: ir.Value) -> Range | None:
+    return _OTHER_INDEX if isinstance(value.type, ir.IndexType) else _range_of_type(value.type)
+
+
+def _loop_range(index: ir.Operation) -> Range:
+    assert index.parent is not None
+    extent = Structured(index.parent.opview).extents[ir.IntegerAttr(index.attributes["dim"]).value]
+    return _OTHER_INDEX if extent < 0 else (0, max(extent - 1, 0))
+
+
+def _clamped(name: str, operands: Sequence[Range | None]) -> Range | None:
+    """Return the range of a minimum or maximum of which an operand is not known."""
+    known = [operand for operand in operands if operand is not None]
+    if not known or name not in ("arith.minsi", "arith.maxsi"):
+        return None
+    largest = (1 << (_INDEX_BITS - 1)) - 1
+    low, high = known[0]
+    return (-largest - 1, high) if name == "arith.minsi" else (low, largest)
+
+
+def _hull(operands: Sequence[Range]) -> Range:
+    return min(low for low, _ in operands), max(high for _, high in operands)
+
+
+def _corners(combine: Callable[[int, int], int]) -> Callable[[Sequence[Range]], Range]:
+    """Return the rule of an operation that is monotonic in each operand."""
+
+    def rule(operands: Sequence[Range]) -> Range:
+        found = [combine(first, second) for first, second in product(*operands)]
+        return min(found), max(found)
+
+    return rule
+
+
+def _remainder(operands: Sequence[Range]) -> Range | None:
+    (low, high), divisor = operands
+    most = max(abs(divisor[0]), abs(divisor[1])) - 1
+    return (-most if low < 0 else 0, min(high, most) if low >= 0 else most)
+
+
+def _unsigned_remainder(operands: Sequence[Range]) -> Range | None:
+    return (0, operands[1][1] - 1) if operands[1][0] > 0 else None
+
+
+def _quotient(operands: Sequence[Range]) -> Range | None:
+    """Return the range of a signed quotient, which is no larger than the dividend."""
+    most = max(map(abs, operands[0]))
+    return (-most, most)
+
+
+def _unsigned_quotient(operands: Sequence[Range]) -> Range | None:
+    return (0, operands[0][1]) if operands[0][0] >= 0 else None
+
+
+def _first(operands: Sequence[Range]) -> Range:
+    return operands[0]
+
+
+def _first_if_positive(operands: Sequence[Range]) -> Range | None:
+    return operands[0] if operands[0][0] >= 0 else None
+
+
+_RULES: dict[str, Callable[[Sequence[Range]], Range | None]] = {
+    "arith.addi": _corners(lambda first, second: first + second),
+    "arith.subi": _corners(lambda first, second: first - second),
+    "arith.muli": _corners(lambda first, second: first * second),
+    "arith.minsi": _corners(min),
+    "arith.maxsi": _corners(max),
+    "arith.select": _hull,
+    "arith.remsi": _remainder,
+    "arith.remui": _unsigned_remainder,
+    "arith.divsi": _quotient,
+    "arith.divui": _unsigned_quotient,
+    "arith.floordivsi": _quotient,
+    "arith.ceildivsi": _quotient,
+    "arith.ceildivui": _unsigned_quotient,
+    "arith.index_cast": _first,
+    "arith.index_castui": _first_if_positive,
+    "arith.extsi": _first,
+    "arith.extui": _first_if_positive,
+}
+"""The range of a result, by operation, from known ranges of all operands."""
