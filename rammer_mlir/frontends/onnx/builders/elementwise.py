@@ -92,6 +92,10 @@ def _function(function: Body, node: Node) -> Tensor:
     return elementwise(node, function)
 
 
+_MOST_TERMS = 32
+"""Most operands of an elementwise operation: an rOperator has few, and fuses several operations."""
+
+
 def _fold(function: Pair, node: Node) -> Tensor:
     """Emit a variadic operator: a left fold of the node's inputs by a binary function."""
 
@@ -100,16 +104,17 @@ def _fold(function: Pair, node: Node) -> Tensor:
             first = function(first, other)
         return first
 
-    return elementwise(node, body)
+    if len(node.inputs) <= _MOST_TERMS:
+        return elementwise(node, body)
+    found, *rest = node.tensors()
+    for begin in range(0, len(rest), _MOST_TERMS - 1):
+        found = pointwise(body, found, *rest[begin : begin + _MOST_TERMS - 1])
+    return found
 
 
 def _mean(node: Node) -> Tensor:
-    def body(first: Scalar, *rest: Scalar) -> Scalar:
-        for other in rest:
-            first = first + other
-        return first / (1 + len(rest))
-
-    return elementwise(node, body)
+    total = _fold(lambda x, y: x + y, node)
+    return pointwise(lambda x: x / len(node.inputs), total)
 
 
 def _absolute(x: Scalar) -> Scalar:
