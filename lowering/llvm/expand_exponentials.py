@@ -157,15 +157,18 @@ def expand_exp2(x: Float) -> Float:
 
 def expand_expm1(x: Float) -> Float:
     """Emit exp(x) - 1, with an error of 2 ulp."""
-    return x.equals(0.0).choose(x, _half_expm1(x.clamp(-18.0, 89.0)) * 2.0)  # keeps -0.0
+    return x.equals(0.0).choose(x, scaled_expm1(x.clamp(-18.0, 89.0), 1) * 2.0)  # keeps -0.0
 
 
-def _half_expm1(x: Float) -> Float:
-    """Emit (exp(x) - 1) / 2 for -18 <= x <= 89, with an error of 2 ulp."""
-    # Half of the scale, since 2**128 would overflow where the result does not.
-    r, biased = _reduce_by_ln2(x, 126)
+def scaled_expm1(x: Float, halvings: int) -> Float:
+    """Emit (exp(x) - 1) / 2**halvings, with an error of 2 ulp.
+
+    x must be from -18 to 89 if ``halvings`` is 1, and from -18 to 89.7 if it is 2.
+    """
+    # A part of the scale, since 2**128 would overflow where the result does not.
+    r, biased = _reduce_by_ln2(x, 127 - halvings)
     scale = _power_of_two(biased)
-    return (r.polynomial(_EXPM1) * r * r + r) * scale + (scale - 0.5)
+    return (r.polynomial(_EXPM1) * r * r + r) * scale + (scale - 0.5**halvings)
 
 
 def expand_log(x: Float) -> Float:
@@ -235,8 +238,8 @@ _DOUBLE_EXPANSIONS: dict[str, Callable[[Double], Double]] = {
 
 def expand_tanh(x: Float) -> Float:
     """Emit tanh(x) as (exp(2a) - 1) / (exp(2a) + 1) for a = |x|, with an error of 3 ulp."""
-    half = _half_expm1(x.absolute().at_most(10.0) * 2.0)
-    return _with_sign(half / (half + 1.0), x)
+    half = scaled_expm1(x.absolute().at_most(10.0) * 2.0, 1)
+    return with_sign(half / (half + 1.0), x)
 
 
 def expand_erf(x: Float) -> Float:
@@ -246,10 +249,10 @@ def expand_erf(x: Float) -> Float:
     exponent = a.at_most(4.0).polynomial(_ERF_LARGE)
     n, biased = _round(exponent, 127)
     large = -((exponent - n).polynomial(_EXP2) * _power_of_two(biased)) + 1.0
-    return (a < 1.0).choose(small, _with_sign(large, x))
+    return (a < 1.0).choose(small, with_sign(large, x))
 
 
-def _with_sign(magnitude: Float, sign: Float) -> Float:
+def with_sign(magnitude: Float, sign: Float) -> Float:
     """Emit the non-negative ``magnitude`` with the sign of ``sign``."""
     bits = sign.bits() & -0x80000000
     return (magnitude.bits() | bits).as_float()

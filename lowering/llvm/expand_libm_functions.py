@@ -16,6 +16,7 @@ from collections.abc import Callable
 from rammer_mlir.bindings import arith, ir, scf, vector
 from rammer_mlir.bindings import math as math_dialect
 from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.llvm import hyperbolic_functions as hyperbolic
 from rammer_mlir.lowering.llvm.floats import (
     Bits,
     Double,
@@ -26,6 +27,7 @@ from rammer_mlir.lowering.llvm.floats import (
     expand,
     shaped_like,
 )
+from rammer_mlir.lowering.llvm.large_angles import reduce_large_angle
 
 _SIN = (-1.6666654611e-1, 8.3321608736e-3, -1.9515295891e-4)
 _COS = (4.166664568298827e-2, -1.388731625493765e-3, 2.443315711809948e-5)
@@ -36,6 +38,9 @@ _HALF_PI = (1.5707963109016418, 1.5893254712295857e-08, 6.123233995736766e-17)
 _LN2 = math.log(2.0)
 _ATANH = tuple(2.0 / _LN2 / (2 * n + 1) for n in range(8))
 _EXP2 = tuple(_LN2**n / math.factorial(n) for n in range(12))
+_LARGEST_ANGLE = 2.0**28
+"""Largest argument that ``_reduce_small_angle`` reduces with the stated error."""
+
 _SHIFTS = (250, 200, 150, 100, 50, 0)
 """Exponents of the powers of two that scale the divisor of a remainder, in order.
 
@@ -43,7 +48,28 @@ The largest ratio of two f32 is below 2**277.
 """
 
 
-def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
+def _reduce(x: Float) -> tuple[Float, Bits]:
+    """Emit r and an integer n with x = r + n * pi / 2; return r, and n modulo 4 in its last bits.
+
+    Scalars of any size are accurate to the last place of f32, by a branch for those above
+    ``_LARGEST_ANGLE``. Vectors are accurate up to ``_LARGEST_ANGLE``.
+    """
+    if isinstance(x.value.type, ir.VectorType):
+        return _reduce_small_angle(x)
+    size = x.absolute()
+    # An infinity takes the short branch, which gives NaN.
+    large = (size < math.inf).choose(size, x.constant(0.0)) > _LARGEST_ANGLE
+    integer = ir.IntegerType.get_signless(32)
+    choice = scf.IfOp(large.value, [x.value.type, integer], has_else=True)
+    branches = (choice.then_block, reduce_large_angle), (choice.else_block, _reduce_small_angle)
+    for block, reduce in branches:
+        with ir.InsertionPoint(block):
+            scf.YieldOp([part.value for part in reduce(x)])
+    r, n = choice.results
+    return Float(r), Bits(n)
+
+
+def _reduce_small_angle(x: Float) -> tuple[Float, Bits]:
     """Emit r and an integer n with x = r + n * pi / 2; return r, and n modulo 2**32.
 
     The code computes in f64. The result is accurate to the last place of f32 for |x| <= 2**28; for
@@ -55,25 +81,40 @@ def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
     return (wide - n * high - n * middle - n * low).single(), n.low_bits()
 
 
-def _circular(x: Float, quarter: int) -> Float:
-    """Emit sin(x + quarter * pi / 2): sin(x) if ``quarter`` is 0, cos(x) if it is 1."""
-    r, n = _reduce_by_half_pi(x)
+def _sine_and_cosine(r: Float) -> tuple[Float, Float]:
+    """Emit sin(r) and cos(r) for |r| <= pi / 4."""
     square = r * r
     sine = r * square * square.polynomial(_SIN) + r
     cosine = square * square * square.polynomial(_COS) - square * 0.5 + 1.0
+    return sine, cosine
+
+
+def _circular(x: Float, quarter: int) -> Float:
+    """Emit sin(x + quarter * pi / 2): sin(x) if ``quarter`` is 0, cos(x) if it is 1."""
+    r, n = _reduce(x)
+    sine, cosine = _sine_and_cosine(r)
     quadrant = n + quarter
     value = (quadrant & 1).exceeds(0).choose(cosine, sine)
     return (quadrant & 2).exceeds(0).choose(-value, value)
 
 
 def expand_sin(x: Float) -> Float:
-    """Emit sin(x), with an error of 2 ulp for |x| <= 2**28."""
+    """Emit sin(x), with an error of 2 ulp; of vectors, for |x| <= 2**28."""
     return x.equals(0.0).choose(x, _circular(x, 0))
 
 
 def expand_cos(x: Float) -> Float:
-    """Emit cos(x), with an error of 2 ulp for |x| <= 2**28."""
+    """Emit cos(x), with an error of 2 ulp; of vectors, for |x| <= 2**28."""
     return _circular(x, 1)
+
+
+def expand_tan(x: Float) -> Float:
+    """Emit tan(x), with an error of 3.5 ulp; of vectors, for |x| <= 2**28."""
+    r, n = _reduce(x)
+    sine, cosine = _sine_and_cosine(r)
+    odd = (n & 1).exceeds(0)
+    ratio = odd.choose(-cosine, sine) / odd.choose(sine, cosine)
+    return x.equals(0.0).choose(x, ratio)
 
 
 def expand_atan(x: Float) -> Float:
@@ -157,11 +198,13 @@ def _exp2(t: Double) -> Float:
 def expand_powf(x: Float, y: Float) -> Float:
     """Emit x**y, with an error of 1 ulp, by logarithm and exponential in f64.
 
-    For zeros, infinities, NaN and negative x, the result is that of C's pow, if y is finite.
+    For zeros, infinities, NaN and negative x, the result is that of C's pow.
     """
     size = x.absolute()
     finite = (size < math.inf).choose(size, x.constant(1.0))
     power = _exp2(_log2((finite > 0.0).choose(finite, x.constant(1.0))) * Double.of(y))
+    # The logarithm of 1, times an infinite y, is NaN.
+    power = size.equals(1.0).choose(size, power)
     # A power of zero or infinity is 0 or infinity, depending on the sign of y.
     nothing, everything = x.constant(0.0), x.constant(math.inf)
     power = size.equals(0.0).choose((y > 0.0).choose(nothing, everything), power)
@@ -173,7 +216,7 @@ def expand_powf(x: Float, y: Float) -> Float:
     )
     negative = whole.choose(odd, defined)
     result = _is_negative(x).choose(negative, power)
-    result = x.equals(x).choose(result, x)
+    result = x.equals(x).choose(y.equals(y).choose(result, y), x)
     return y.equals(0.0).choose(x.constant(1.0), x.equals(1.0).choose(x, result))
 
 
@@ -217,6 +260,12 @@ def _copy_sign(magnitude: Float, sign: Float) -> Float:
 EXPANSIONS: dict[str, Callable[..., Float]] = {
     "math.sin": expand_sin,
     "math.cos": expand_cos,
+    "math.tan": expand_tan,
+    "math.sinh": hyperbolic.expand_sinh,
+    "math.cosh": hyperbolic.expand_cosh,
+    "math.asinh": hyperbolic.expand_asinh,
+    "math.acosh": hyperbolic.expand_acosh,
+    "math.atanh": hyperbolic.expand_atanh,
     "math.atan": expand_atan,
     "math.atan2": expand_atan2,
     "math.asin": expand_asin,
@@ -228,16 +277,9 @@ EXPANSIONS: dict[str, Callable[..., Float]] = {
 
 _EXPANDED = (ir.F32Type, ir.F16Type, ir.BF16Type)
 
-_LARGEST_ANGLE = 2.0**28
-"""Largest argument for which sin and cos have the stated error."""
-
 
 def _is_accurate_angle(x: Float) -> Mask:
     return x.absolute() < _LARGEST_ANGLE
-
-
-def _is_finite_power(_x: Float, y: Float) -> Mask:
-    return y.absolute() < math.inf
 
 
 _ON_VECTORS: dict[str, Callable[..., Mask] | None] = {
@@ -247,7 +289,7 @@ _ON_VECTORS: dict[str, Callable[..., Mask] | None] = {
     "math.atan2": None,
     "math.asin": None,
     "math.acos": None,
-    "math.powf": _is_finite_power,
+    "math.powf": None,
 }
 """Functions that are expanded on vectors, with the condition on the operands, if there is one.
 

@@ -52,6 +52,9 @@ class Bits:
     def __or__(self, other: Bits | int) -> Bits:
         return Bits(arith.ori(self.value, self._lift(other)))
 
+    def __xor__(self, other: Bits | int) -> Bits:
+        return Bits(arith.xori(self.value, self._lift(other)))
+
     def exceeds(self, number: int) -> Mask:
         """Emit the comparison ``self > number`` of signed integers."""
         return Mask(arith.cmpi(arith.CmpIPredicate.sgt, self.value, self._lift(number)))

@@ -16,9 +16,8 @@ class ExpandMath(Pass):
     """Expand transcendental functions on f32 into arithmetic.
 
     The functions are exp, exp2, expm1, log, log1p, tanh and erf, and on vectors also sin, cos,
-    asin, acos, atan, atan2 and powf. A vector with a lane beyond the range of an expansion (an
-    angle above 2**28, an infinite exponent) takes the results of libm. On f64, expm1 and log1p
-    become arithmetic on exp and log.
+    asin, acos, atan, atan2 and powf. A vector with an angle of 2**28 or more takes the results
+    of libm. On f64, expm1 and log1p become arithmetic on exp and log.
     """
 
     name: ClassVar[str] = "rtask-expand-math"

@@ -13,9 +13,10 @@ from rammer_mlir.lowering.llvm.expand_libm_functions import expand_libm_function
 from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32
 from rammer_mlir.lowering.llvm.steps import Step
 from rammer_mlir.lowering.llvm.translation import to_llvm_ir
+from rammer_mlir.passes.contractions.byte_product import defined_by
 from rammer_mlir.passes.ir.structured import element_bytes
 
-_EXPANDED = "sinh,cosh,tan,asinh,acosh,atanh,clampf,fpowi,rsqrt"
+_EXPANDED = "clampf,fpowi,rsqrt"
 """Functions of the math dialect that an upstream pass expands into other functions."""
 
 _INTRINSICS = {
@@ -35,11 +36,37 @@ _INTEGER_MATH = frozenset(("math.absi", "math.ctlz", "math.cttz", "math.ctpop"))
 
 
 def contract_floats(module: ir.Module) -> None:
-    """Permit LLVM to contract a multiplication and an addition of floats to an fma instruction."""
+    """Permit LLVM to contract a product and a sum or difference of floats to an fma instruction.
+
+    A sum of two products is not contracted: the fma would round only one of the products, so that
+    x * x - z * z might be negative for equal x and z. A product that has other uses is not
+    contracted either: all its uses see the same number.
+    """
     contract = ir.Attribute.parse("#arith.fastmath<contract>")
     for operation in walk(module.operation):
-        if operation.name in ("arith.mulf", "arith.addf", "arith.subf"):
-            operation.attributes["fastmath"] = contract
+        product = _only_product(operation)
+        if product is not None:
+            for part in (operation, product):
+                part.attributes["fastmath"] = contract
+
+
+def _only_product(operation: ir.Operation) -> ir.Operation | None:
+    """Return the product in a sum or difference, if it is the only one and has no other uses."""
+    if operation.name not in ("arith.addf", "arith.subf"):
+        return None
+    products = [found for found in map(_product, operation.operands) if found is not None]
+    if len(products) != 1:
+        return None
+    users = [use.owner.operation for use in products[0].result.uses]
+    return products[0] if users == [operation] else None
+
+
+def _product(value: ir.Value) -> ir.Operation | None:
+    """Return the product that a value equals but for its sign, None for other values."""
+    negation = defined_by(value, "arith.negf")
+    if negation is not None:
+        return _product(negation.operands[0])
+    return defined_by(value, "arith.mulf")
 
 
 def call_intrinsics(module: ir.Module) -> None:
