@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.constant_pad import PAD, find_constant_pad
@@ -54,6 +55,11 @@ class Contraction:
     def result(self) -> ir.Value:
         """The result of the contraction."""
         return self.op.op.operation.results[0]
+
+    @property
+    def terms(self) -> int:
+        """The number of products that are summed for each element of the result."""
+        return prod(self.op.extents[loop] for loop in self.op.reduction_loops)
 
     def channels(self, factor: int) -> list[int]:
         """Return the channel dimensions of factor 0 or 1: the dimensions that the result also has.

@@ -14,6 +14,8 @@ from rammer_mlir.passes.ir.elementwise import Operand, elementwise, scalar, sing
 from rammer_mlir.passes.ir.structured import plain_dim, shape_of
 from rammer_mlir.passes.quantization import elements
 from rammer_mlir.passes.quantization.affine import (
+    HIGHEST,
+    LOWEST,
     TINIEST,
     Affine,
     QuantizedWeight,
@@ -31,6 +33,8 @@ ReadWeight = Callable[[int], Array | None]
 
 FactorRanges = Sequence[Range | None]
 """The range of each factor of a contraction; None for a weight."""
+
+_LARGEST_I32 = 2**31 - 1
 
 _LARGEST_F16 = float(np.finfo(np.float16).max)
 """The largest finite f16; tensors with larger values are cast to bf16."""
@@ -82,6 +86,8 @@ class RegionRewrite:
         default_factory=dict["tuple[ir.Value, bool]", "tuple[ir.Value, Affine | DynamicAffine]"]
     )
 
+    # Infinite scales make a region so inaccurate that it is refused: no warnings are due.
+    @np.errstate(over="ignore", invalid="ignore")
     def run(self) -> None:
         """Replace all contractions of the region, and erase the operations that become unused."""
         for ranges in self.ranges:
@@ -243,6 +249,17 @@ class RegionRewrite:
         value = self.block.add_argument(kind, ir.Location.unknown())
         self.added.append(Weight(value, array))
         return value
+
+
+def may_overflow(terms: int, ranges: FactorRanges) -> bool:
+    """Whether a sum of ``terms`` products of a contraction in 8 bits may exceed i32.
+
+    ``ranges`` are the ranges of the contraction's factors. The data that multiply a weight have a
+    zero point, which is subtracted from them; two activations have none.
+    """
+    has_weight = None in ranges
+    largest = (HIGHEST - LOWEST) * HIGHEST if has_weight else LOWEST * LOWEST
+    return terms * largest > _LARGEST_I32
 
 
 def _half(ranges: FactorRanges, weight: Array | None) -> ir.Type:

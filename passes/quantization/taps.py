@@ -52,11 +52,13 @@ class RegionTaps:
 
     Attributes:
         factors: for each contraction, the taps of its two factors; None for weights.
+        terms: for each contraction, the number of products in each of its sums.
         operands: the taps of the call's operands; None for weights.
         results: the taps of the call's results.
     """
 
     factors: Sequence[tuple[Tap | None, Tap | None]]
+    terms: Sequence[int]
     operands: Sequence[Tap | None]
     results: Sequence[Tap]
 
@@ -105,7 +107,7 @@ class _Program:
         paddings. A region without contractions stays unchanged and gets no taps.
         """
         if not contractions:
-            return RegionTaps((), (), ())
+            return RegionTaps((), (), (), ())
         inner = _inner_sources(contractions)
         made = call_of(call.function, list(call.op.operands), call.op)
         count = len(call.op.results)
@@ -124,6 +126,7 @@ class _Program:
 
         return RegionTaps(
             [(factor(each.factors[0]), factor(each.factors[1])) for each in contractions],
+            [each.terms for each in contractions],
             [seen(number) for number in range(len(made.operands))],
             [self._tap(made.results[number]) for number in range(count)],
         )

@@ -156,7 +156,9 @@ def given_inputs(specs: Sequence[TensorSpec | OpenTensor], arrays: Arrays) -> di
         if isinstance(spec, OpenTensor) and not spec.is_tensor:
             elements: list[NDArray[np.generic]] = []
             while (element := found.pop(f"{spec.name}/{len(elements)}", None)) is not None:
-                elements.append(element)
+                elements.append(
+                    _typed(element, spec.host_type.dtype) if spec.host_type else element
+                )
             if elements:
                 found[spec.name] = elements
         elif spec.name in arrays and spec.dtype is not None:

@@ -91,8 +91,19 @@ def _split(operation: Operation) -> Sequence[Numbers]:
     if sizes is None:
         size = -(-length // operation.num_results)
         sizes = [min(size, length - i * size) for i in range(operation.num_results)]
-    require(sum(sizes) == length and min(sizes) >= 0 and len(sizes) == operation.num_results)
+    require(len(sizes) == operation.num_results)
+    check_part_sizes(sizes, length)
     return np.split(x, np.cumsum(sizes)[:-1].tolist(), axis)
+
+
+def check_part_sizes(sizes: Sequence[int], size: int) -> None:
+    """Check that an axis of ``size`` elements can be split into parts of ``sizes`` elements.
+
+    Raises:
+        ValueError: if a part's size is negative, or if the sizes do not add up to ``size``.
+    """
+    if sum(sizes) != size or min(sizes, default=0) < 0:
+        raise ValueError(f"sizes {', '.join(map(str, sizes))} of the parts of {size} elements")
 
 
 def _slice(operation: Operation) -> Numbers:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from rammer_mlir.evaluators.movement import check_part_sizes
 from rammer_mlir.evaluators.operation import Numbers, Operation
 
 HostValue = Any
@@ -54,11 +55,28 @@ def _split(operation: Operation) -> Sequence[HostValue]:
         parts = np.split(x, size, axis) if size else []
         keep = bool(operation.attribute("keepdims", 1))
         return [parts if keep else [np.squeeze(part, axis) for part in parts]]
+    sizes = _part_sizes(given, size)
+    # NumPy splits an array into at least one part.
+    return [np.split(x, np.cumsum(sizes)[:-1].tolist(), axis) if sizes else []]
+
+
+def _part_sizes(given: Numbers, size: int) -> list[int]:
+    """Return the sizes of the parts into which SplitToSequence splits ``size`` elements.
+
+    ``given`` has the size of each part, or, as a scalar, the size of all parts but the last.
+
+    Raises:
+        ValueError: if a size is negative, if the sizes do not add up to ``size``, or if the scalar
+            is less than 1.
+    """
     if given.ndim == 0:
-        ends = list(range(int(given), size, int(given)))
-    else:
-        ends = np.cumsum(given)[:-1].tolist()
-    return [np.split(x, ends, axis)]
+        most = int(given)
+        if most < 1:
+            raise ValueError(f"size {most} of each part")
+        return [min(most, size - start) for start in range(0, size, most)]
+    sizes = [int(each) for each in given]
+    check_part_sizes(sizes, size)
+    return sizes
 
 
 def _join(operation: Operation) -> Sequence[HostValue]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rammer_mlir.errors import InputError
 from rammer_mlir.hosted_models.parts import Part, Value
 from rammer_mlir.hosted_models.repetition import repeat_natively
+from rammer_mlir.programs.dimensions import shape_text
 from rammer_mlir.programs.host_program import Repeat, Stack
 
 _WORTH_STEPS = 4
@@ -98,9 +99,32 @@ class Loop:
         if self.step.is_counted:
             self.goes_on = bool(np.asarray(found.pop(0)).any())
         self.states = found[: len(self.states)]
-        for stack, value in zip(self.stacks, found[len(self.states) :], strict=True):
-            stack.append(value[np.newaxis])
+        slices = zip(self.step.stacks, self.stacks, found[len(self.states) :], strict=True)
+        for stack, elements, value in slices:
+            self._check_slice(stack, elements, value)
+            elements.append(value[np.newaxis])
         self.number += 1
+
+    def _check_slice(
+        self, stack: Stack, elements: Sequence[NDArray[Any]], value: NDArray[Any]
+    ) -> None:
+        """Check that an iteration's slice of a result has the shape of the slices before it.
+
+        Args:
+            stack: the result.
+            elements: the slices of earlier iterations, stacked along the first axis.
+            value: the slice of this iteration.
+
+        Raises:
+            InputError: if the shapes differ.
+        """
+        if elements and elements[0].shape[1:] != value.shape:
+            kind = "Loop" if self.step.is_counted else "Scan"
+            raise InputError(
+                f"'{self.step.name}' ({kind}): expected slices of the same shape in all iterations "
+                f"for the output '{stack.value}', found {shape_text(elements[0].shape[1:])} and, "
+                f"in iteration {self.number}, {shape_text(value.shape)}; change the model's inputs"
+            )
 
     def finish(self) -> tuple[list[Value], list[Value]]:
         """Return the loop's final states and its stacks.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -13,7 +14,8 @@ from rammer_mlir.hosted_models.interpreter import Interpreter
 from rammer_mlir.hosted_models.padded import padded_keys
 from rammer_mlir.hosted_models.parts import Part, Value
 from rammer_mlir.hosted_models.steps_json import ArrayWriter, write_program
-from rammer_mlir.open_models.arrays import check_dtype, shapes_of
+from rammer_mlir.hosted_models.values import host_value
+from rammer_mlir.open_models.arrays import shapes_of
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.pool import Key
 from rammer_mlir.open_models.specializer import Made
@@ -30,7 +32,7 @@ from rammer_mlir.programs.host_program import (
     results_of,
 )
 from rammer_mlir.runtime.compiled import RunnableModel
-from rammer_mlir.runtime.host_arrays import readable, writable
+from rammer_mlir.runtime.host_arrays import writable
 from rammer_mlir.runtime.signatures import PemKey, signer_of
 from rammer_mlir.support.paths import path_of
 
@@ -113,7 +115,7 @@ class HostedModel(ComposedModel):
 
         Args:
             feeds: values by input name, with the dtypes and shapes of the signature: arrays, lists
-                of arrays for sequences, and None for absent optional values.
+                or tuples of arrays for sequences, and None for absent optional values.
             out: by output name, arrays into which outputs are written. New arrays are allocated for
                 the other outputs.
 
@@ -134,9 +136,7 @@ class HostedModel(ComposedModel):
                 f"outputs: expected a mapping from names to arrays, found {type(out).__name__}"
             )
         self._check(feeds)
-        given = {t.name: _host_value(t.name, feeds[t.name]) for t in self._signature.inputs}
-        for tensor in self._signature.inputs:
-            check_dtype(tensor, given[tensor.name])
+        given = {t.name: host_value(t, feeds[t.name]) for t in self._signature.inputs}
         found = dict(zip(self.program.outputs, self._interpreter.run(given), strict=True))
         for name, value in found.items():
             if name not in self._fresh:  # it may alias an input
@@ -181,7 +181,12 @@ class HostedModel(ComposedModel):
             The reasons why parts cannot be compiled before a run, one for each part. Branches and
             loop bodies with unknown shapes have no entry. A reason is not an error: a branch that
             is never taken need not fit the shapes of the inputs.
+
+        Raises:
+            OptionError: if ``most`` is not an integer of at least 0.
         """
+        if most is not None:
+            most = _size_bound(most)
         problems: list[str] = []
         for step in self.program.steps:
             for call in _calls(step):
@@ -239,6 +244,17 @@ def prepared(model: RunnableModel, most: int | None = None) -> list[str]:
         return []
     with model.held() as held:
         return [problem for _, found in held for problem in prepared(found, most)]
+
+
+def _size_bound(most: object) -> int:
+    """Return an upper bound of sizes given by a user as an ``int``.
+
+    Raises:
+        OptionError: if ``most`` is not an integer of at least 0.
+    """
+    if isinstance(most, bool) or not isinstance(most, Integral) or most < 0:
+        raise OptionError(f"most: expected an integer of at least 0, found {most!r}")
+    return int(most)
 
 
 def _calls(step: Step) -> Iterator[Call]:
@@ -307,14 +323,6 @@ def _sizes_text(step: Compute) -> str:
         most = step.padding.most
         return f", sizes of {names} are padded" + ("" if most is None else f", {most} at most")
     return f", each size is compiled: {step.obstacle} forbids padding" if step.obstacle else ""
-
-
-def _host_value(name: str, value: Any) -> Value:
-    if value is None or isinstance(value, np.ndarray):
-        return value
-    if isinstance(value, list):
-        return [np.asarray(each) for each in value]
-    return np.asarray(readable(value, f"input '{name}'"))
 
 
 def _copied(value: Value) -> Value:

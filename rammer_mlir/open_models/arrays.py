@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rammer_mlir.errors import InputError
 from rammer_mlir.programs.dimensions import OpenSignature, OpenTensor, Shape, bind
@@ -46,17 +47,14 @@ def shapes_of(signature: OpenSignature, feeds: Mapping[str, Any]) -> dict[str, S
     return shapes
 
 
-def check_dtype(tensor: OpenTensor, value: object) -> None:
-    """Check the dtype of an input's array, or of the arrays in a sequence.
+def check_dtype(tensor: OpenTensor, array: NDArray[Any]) -> None:
+    """Check the dtype of an input's array.
 
     Raises:
-        InputError: if a dtype is not that of ``tensor``.
+        InputError: if the dtype is not that of ``tensor``.
     """
-    arrays: list[Any] = value if isinstance(value, list) else [value]
-    for array in arrays:
-        if isinstance(array, np.ndarray):
-            for problem in _type_problems(tensor, array):
-                raise InputError(problem)
+    for problem in _type_problems(tensor, array):
+        raise InputError(problem)
 
 
 def _type_problems(tensor: OpenTensor, value: Any) -> Iterator[str]:

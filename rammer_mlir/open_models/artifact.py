@@ -19,7 +19,7 @@ from typing import Any
 
 from rammer_mlir.errors import ArtifactError
 from rammer_mlir.programs.constants import Bytes, Constants
-from rammer_mlir.programs.dimensions import OpenSignature, OpenTensor, Shapes
+from rammer_mlir.programs.dimensions import HostType, OpenSignature, OpenTensor, Shapes
 from rammer_mlir.runtime.artifact import (
     CONSTANTS,
     FORMAT,
@@ -101,13 +101,16 @@ def write_specializations(
 def described_tensor(tensor: OpenTensor) -> dict[str, Any]:
     """Return the JSON object that describes an input or output in a manifest.
 
-    Its keys are ``name``, ``shape``, ``dtype`` and, for a sequence or optional value,
-    ``is_tensor``.
+    Its keys are ``name``, ``shape``, ``dtype`` and, for a sequence or optional value, ``is_tensor``
+    and ``host_type``.
     """
-    if not tensor.is_tensor:
-        return {"name": tensor.name, "shape": None, "dtype": None, "is_tensor": False}
     dtype = None if tensor.dtype is None else str(tensor.dtype)
-    return {"name": tensor.name, "shape": tensor.shape, "dtype": dtype}
+    found: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "dtype": dtype}
+    if not tensor.is_tensor:
+        found["is_tensor"] = False
+    if tensor.host_type is not None:
+        found["host_type"] = {**vars(tensor.host_type), "dtype": str(tensor.host_type.dtype)}
+    return found
 
 
 def read_specializations(archive: Archive) -> Specializations:
@@ -146,6 +149,14 @@ def read_tensors(entries: Sequence[Mapping[str, Any]]) -> tuple[OpenTensor, ...]
             None if entry["shape"] is None else tuple(entry["shape"]),
             None if entry["dtype"] is None else read_dtype(entry["dtype"]),
             entry.get("is_tensor", True),
+            # Older artifacts do not describe the elements of sequences and optional values.
+            _read_host_type(entry["host_type"]) if "host_type" in entry else None,
         )
         for entry in entries
     )
+
+
+def _read_host_type(entry: Mapping[str, Any]) -> HostType:
+    shape = None if entry["shape"] is None else tuple(entry["shape"])
+    dtype = read_dtype(entry["dtype"])
+    return HostType(entry["is_sequence"], entry["is_optional"], shape, dtype)

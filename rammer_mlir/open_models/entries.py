@@ -98,6 +98,14 @@ class EntriesModel(ComposedModel):
         """
         raise self._without_function("record")
 
+    def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> NoReturn:
+        """Raise an error: the caller has to choose a function in ``entries``.
+
+        Raises:
+            OptionError: always.
+        """
+        raise self._without_function("timeline")
+
     def _without_function(self, call: str) -> OptionError:
         """Return the error that the method ``call`` was called without choosing a function."""
         return OptionError(

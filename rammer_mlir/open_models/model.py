@@ -29,7 +29,6 @@ from rammer_mlir.runtime.pinning import check_cores, check_threads
 from rammer_mlir.runtime.signatures import PemKey, signer_of
 from rammer_mlir.support.forks import renew_in_children
 from rammer_mlir.support.paths import path_of
-from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
 
 
@@ -264,13 +263,6 @@ class OpenModel(ComposedModel):
         """
         with self.specialization(feeds) as model:
             return model.record(feeds, title)
-
-    def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
-        """Run once, and write the measured times of each vEU's steps to the file ``path``.
-
-        ``feeds`` are arrays by input name. ``Executable.timeline`` describes the formats.
-        """
-        write_timelines(path, [self.record(feeds)])
 
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
         """Write an artifact with the specializations in memory; equal weights are stored once.

@@ -14,8 +14,9 @@ once.
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from rammer_mlir.runtime.compiled import REPLACED, CompiledModel, RunnableModel
 from rammer_mlir.runtime.pinning import check_threads
 from rammer_mlir.runtime.shared_weights import Weights
 from rammer_mlir.runtime.signatures import Signer
+from rammer_mlir.timeline.files import write_timelines
+from rammer_mlir.timeline.spans import Timeline
 
 TREE_VERSION = 7
 """Format version of files with a tree."""
@@ -47,6 +50,26 @@ class ComposedModel(RunnableModel):
     @abstractmethod
     def models(self) -> Iterable[RunnableModel]:
         """The models in memory of which this model consists."""
+
+    @abstractmethod
+    def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
+        """Run once and return the measured times of each vEU's steps.
+
+        ``feeds`` are arrays by input name. ``title`` is the timeline's title for users.
+
+        Raises:
+            OptionError: if the model does not run as a single program, or the target is not a CPU.
+        """
+
+    def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
+        """Run once, and write the measured times of each vEU's steps to the file ``path``.
+
+        ``feeds`` are arrays by input name. ``Executable.timeline`` describes the formats.
+
+        Raises:
+            OptionError: if the model does not run as a single program, or the target is not a CPU.
+        """
+        write_timelines(path, [self.record(feeds)])
 
     def use_threads(self, count: int | None) -> None:
         """Run the vEUs of each of the models on ``count`` threads of its own.

@@ -22,6 +22,29 @@ Sizes = Mapping[str, int]
 
 
 @dataclass(frozen=True)
+class HostType:
+    """The type of a sequence of tensors, or of an optional value.
+
+    Attributes:
+        is_sequence: whether the value is a sequence of tensors, and not a tensor.
+        is_optional: whether the value may be absent.
+        shape: of each tensor, a size or a symbol for each dimension; None if unranked. A symbol may
+            have different sizes in different tensors.
+        dtype: the dtype of each tensor.
+    """
+
+    is_sequence: bool
+    is_optional: bool
+    shape: tuple[int | str, ...] | None
+    dtype: np.dtype[np.generic]
+
+    def __str__(self) -> str:
+        """Return the type as text, such as ``optional sequence of Nx3 float32``."""
+        words = ["optional"] * self.is_optional + ["sequence of"] * self.is_sequence
+        return " ".join([*words, _type_text(self.shape, self.dtype)])
+
+
+@dataclass(frozen=True)
 class OpenTensor:
     """An input or output of a model with open dimensions.
 
@@ -30,12 +53,15 @@ class OpenTensor:
         shape: a size or a symbol for each dimension; None if unranked.
         dtype: NumPy's element type; None for an output whose type the model does not declare.
         is_tensor: false for sequences of tensors and optional values, which only the host handles.
+        host_type: the type of a sequence or optional value; None for a tensor, and for a value of
+            unknown type, which is not checked.
     """
 
     name: str
     shape: tuple[int | str, ...] | None
     dtype: np.dtype[np.generic] | None
     is_tensor: bool = True
+    host_type: HostType | None = None
 
     @property
     def symbols(self) -> list[str]:
@@ -45,9 +71,8 @@ class OpenTensor:
     def __str__(self) -> str:
         """Return name, shape and dtype as text, such as ``'x' batchx3 float32``."""
         if not self.is_tensor:
-            return f"'{self.name}' sequence or optional"
-        shape = "any shape" if self.shape is None else shape_text(self.shape)
-        return f"'{self.name}' {shape} {'any type' if self.dtype is None else self.dtype}"
+            return f"'{self.name}' {self.host_type or 'sequence or optional'}"
+        return f"'{self.name}' {_type_text(self.shape, self.dtype)}"
 
 
 @dataclass(frozen=True)
@@ -166,7 +191,7 @@ def bind(
         expected = tensor.shape
         if expected is None:
             expected = tuple(f"{tensor.name}[{position}]" for position in range(len(shape)))
-        if not _fits(expected, shape):
+        if not fits(expected, shape):
             problems.append(
                 f"input '{tensor.name}': expected shape {shape_text(expected)}, found "
                 f"{shape_text(shape)}"
@@ -181,7 +206,8 @@ def bind(
     return Bound({symbol: found[0].size for symbol, found in places.items()}, tuple(problems))
 
 
-def _fits(expected: Sequence[int | str], shape: Shape) -> bool:
+def fits(expected: Sequence[int | str], shape: Shape) -> bool:
+    """Whether ``shape`` has the rank and the sizes of ``expected``; a symbol fits any size."""
     return len(expected) == len(shape) and all(
         isinstance(dim, str) or dim == size for dim, size in zip(expected, shape, strict=True)
     )
@@ -200,6 +226,12 @@ def _contradictions(places: Mapping[str, Sequence[_Place]]) -> Iterator[str]:
 def shape_text(shape: Sequence[int | str]) -> str:
     """Return a shape as text for messages, such as ``batchx3``; ``scalar`` if empty."""
     return "x".join(map(str, shape)) or "scalar"
+
+
+def _type_text(shape: Sequence[int | str] | None, dtype: np.dtype[np.generic] | None) -> str:
+    """Return a tensor type as text for messages, such as ``batchx3 float32``."""
+    sizes = "any shape" if shape is None else shape_text(shape)
+    return f"{sizes} {'any type' if dtype is None else dtype}"
 
 
 def sizes_text(sizes: Sizes) -> str:

@@ -207,6 +207,8 @@ def test_several_functions_are_entries(tmp_path: Path) -> None:
     np.testing.assert_array_equal(exe.entries["square"](array), array**2)
     with pytest.raises(OptionError, match=r"expected one of the entries 'double', 'square'"):
         exe(array)
+    with pytest.raises(OptionError, match=r"write exe.entries\[NAME\].timeline\(\.\.\.\)"):
+        exe.timeline(tmp_path / "none.html", {"x": array})
     exe.save(tmp_path / "two.rammer")
     exe.close()
     loaded = rammer_mlir.load(tmp_path / "two.rammer")

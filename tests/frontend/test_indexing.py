@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from node_checks import check_node, floats, node_model, run_node
@@ -219,6 +220,22 @@ def test_cumulative_sum(axis: int, exclusive: int, reverse: int, length: int) ->
     shape = (length, 3) if axis == 0 else (3, length)
     inputs = [floats(*shape), np.array(axis, np.int64)]
     check_node("CumSum", inputs, constants=[1], exclusive=exclusive, reverse=reverse)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("columns", [1, 8])
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_cumulative_sums_of_16_bits_are_rounded_once(
+    dtype: type[Any], columns: int, reverse: int
+) -> None:
+    """Each prefix sum is the sum of float64, except for a single rounding to 16 bits."""
+    x = floats(300, columns).astype(dtype)
+    inputs = [x, np.array(0, np.int64)]
+    found = run_node("CumSum", inputs, constants=[1], reverse=reverse)["out0"]
+    step = -1 if reverse else 1
+    exact = np.cumsum(x.astype(np.float64)[::step], 0)[::step]
+    epsilon = float(ml_dtypes.finfo(dtype).eps)
+    np.testing.assert_allclose(found.astype(np.float64), exact, rtol=epsilon / 2, atol=1e-4)
 
 
 @pytest.mark.parametrize("exclusive", [0, 1])

@@ -53,6 +53,8 @@ def test_threads_and_cores(rows: str) -> None:
             made.use_threads(0)
         with pytest.raises(OptionError, match="the host runs in parts"):
             made.record(feeds)
+        with pytest.raises(OptionError, match="the host runs in parts"):
+            made.timeline("none.html", feeds)
 
 
 def test_a_branch_may_contradict_the_shapes_at_hand() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from rammer_mlir.frontends.onnx.hosting.parts import Part
 from rammer_mlir.frontends.onnx.hosting.structural_equality import identity
@@ -45,6 +47,51 @@ def test_constants_of_bodies() -> None:
 
     digests = {of(value, result) for value in (1.0, 2.0) for result in "sukvxp"}
     assert len(digests) == 12
+
+
+@pytest.mark.parametrize(("first", "second"), [
+    ("t, u = Split<axis = 0>(s)", "t, u, v = Split<axis = 0>(s)"),
+    ("t = Abs(s)", "t, u = Abs(s)"),
+    ("t = MaxPool<kernel_shape = [1]>(s)", ", t = MaxPool<kernel_shape = [1]>(s)"),
+])  # fmt: skip
+def test_results_count_with_their_positions(first: str, second: str) -> None:
+    digests = {
+        _identity_of_nodes(onnx.parser.parse_graph(f"b (float[4] s) => (float[2] t) {{ {body} }}"))
+        for body in (first, second, second)
+    }
+    assert len(digests) == 2
+
+
+def test_lists_of_subgraphs_and_overloads() -> None:
+    """Subgraphs in a list count without their names; overloads of a function differ."""
+
+    def of(text: str, overload: str = "") -> bytes:
+        inner = onnx.parser.parse_graph(f"b () => (float[4] {text[0]}) {{ {text} }}")
+        node = helper.make_node("Call", ["s"], ["t"], domain="my", overload=overload)
+        node.attribute.append(helper.make_attribute("bodies", [inner]))
+        outer = onnx.parser.parse_graph("b (float[4] s) => (float[4] t) { t = Abs(s) }")
+        outer.node[0].CopyFrom(node)
+        return _identity_of_nodes(outer)
+
+    assert of("u = Relu(s)") == of("v = Relu(s)")
+    assert len({of("u = Relu(s)"), of("u = Neg(s)"), of("u = Relu(s)", "other")}) == 3
+
+
+def _identity_of_nodes(graph: onnx.GraphProto) -> bytes:
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    return identity(Part(Model(model, {}), (), is_repeated=False, is_eager=True))
+
+
+def test_branches_that_split_differently() -> None:
+    branches = ", ".join(
+        f"""{kind}_branch = {kind} () => (float[k] {parts[0]}) {{
+          {kind}_s = Sigmoid(x)  {", ".join(parts)} = Split<axis = 0>({kind}_s) }}"""
+        for kind, parts in (("then", "ab"), ("else", "pqr"))
+    )
+    model = model_of(
+        f"(float[6] x, bool c) => (float[k] y) {{ y = If(c) <{branches}> }}", version=13
+    )
+    check(model, [{"x": floats(6), "c": np.array(condition)} for condition in (True, False)])
 
 
 def test_two_loops_of_different_bodies() -> None:

@@ -117,6 +117,32 @@ def test_sizes_that_were_not_run_before(most: int | None, tmp_path: Path) -> Non
                 loaded.run(_selected(40))
 
 
+@pytest.mark.parametrize("most", ["a", [1], 2.5, -5, True])
+def test_bounds_that_are_no_sizes(most: Any) -> None:
+    made = hosted(model_of(BOXES), [])
+    with pytest.raises(OptionError, match="most: expected an integer of at least 0, found"):
+        made.prepare(most)
+
+
+LIMITED = """(bool c, float[9,4] x, float[4,5] w) => (float[A,5] y) <int64[1] zero = {0}> {
+  s = If(c)<then_branch = a () => (float[B,4] p) <int64[1] end = {8}> { p = Slice(x, zero, end) },
+            else_branch = b () => (float[B,4] p) <int64[1] end = {3}> { p = Slice(x, zero, end) }>
+  q = Sigmoid(s)  r = MatMul(q, w)  y = Softmax(r) }"""
+
+
+def test_branches_whose_values_have_the_same_names(tmp_path: Path) -> None:
+    """The greatest size of an If is that of all branches, whatever the names of their values."""
+    model = model_of(LIMITED)
+    with rammer_mlir.compile(model, cache=False) as made:
+        assert isinstance(made, HostedModel) and made.summary.endswith("are padded, 8 at most")
+        assert made.prepare() == []
+        made.save(tmp_path / "model.rammer")
+    with rammer_mlir.load(tmp_path / "model.rammer") as loaded:
+        for chosen in (True, False):
+            feeds = {"c": np.array(chosen), "x": floats(9, 4), "w": floats(4, 5)}
+            assert_equal(loaded.run(feeds), reference(model, feeds))
+
+
 def test_a_file_with_the_greatest_size_alone(tmp_path: Path) -> None:
     """A file's only program, made for a large size, also runs smaller sizes."""
     model = model_of(BOXES)

@@ -100,6 +100,20 @@ def test_states_that_grow() -> None:
     hosted(model, [{"x": floats(1), "n": np.array(5)}])
 
 
+def test_slices_of_several_shapes_are_refused() -> None:
+    """All iterations must give slices of the same shape, and the error names the output."""
+    model = model_of("""(float[K] x, int64 n) => (float[N] y, float[S,M] slices) {
+      y, slices = Loop(n, "", x) <body = b (int64 i, bool d, float[M] s) =>
+        (bool e, float[L] t, float[L] o) {
+        e = Identity(d)  one = Constant<value = float[1] {1}>()  t = Concat<axis = 0>(s, one)
+        o = Identity(t) }> }""")
+    made = rammer_mlir.compile(model, cache=False)
+    assert made.run({"x": floats(2), "n": np.array(1)})["slices"].shape == (1, 3)
+    message = r"'Loop:y' \(Loop\): expected slices .* 'slices', found 3 and, in iteration 1, 4;"
+    with pytest.raises(InputError, match=message):
+        made.run({"x": floats(2), "n": np.array(3)})
+
+
 def test_slices_by_the_number_of_the_step() -> None:
     """The host slices a tensor at the iteration index, so that all iterations share a program."""
     model = model_of("""(float[9,4] x, int64 n) => (float[4] y) {

@@ -13,7 +13,7 @@ import rammer_mlir
 from rammer_mlir.cli import run as run_tool
 from rammer_mlir.cli.arrays import write_arrays
 from rammer_mlir.errors import RammerError, TargetError
-from tests.hosted.hosted_checks import assert_equal, floats, hosted, model_of
+from tests.hosted.hosted_checks import assert_equal, check, floats, hosted, model_of
 
 
 def test_parts_of_a_tensor() -> None:
@@ -95,3 +95,47 @@ def test_a_closed_model() -> None:
     made.close()
     with pytest.raises(TargetError, match="the model is closed"):
         made.run(feeds)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_known_axis_without_elements_has_no_parts(dtype: str) -> None:
+    kind = dtype.removesuffix("32")
+    model = model_of(f"""({kind}[0,4] x) => (int64 n, seq({kind}[N,4]) parts) <int64 s = {{2}}> {{
+      parts = SplitToSequence<axis=0>(x, s)  n = SequenceLength(parts) }}""")
+    check(model, [{"x": np.zeros((0, 4), dtype)}])
+
+
+def test_an_axis_whose_elements_depend_on_data_has_no_parts() -> None:
+    """An axis without elements has no parts of two elements; three elements have two parts."""
+    model = model_of("""(float[4,2] x, bool[4] b) => (int64 length) <int64 s = {2}> {
+      k = Compress<axis=0>(x, b)  parts = SplitToSequence<axis=0>(k, s)
+      length = SequenceLength(parts) }""")
+    chosen = ([True, True, False, True], [False] * 4)
+    check(model, [{"x": floats(4, 2), "b": np.array(each)} for each in chosen])
+
+
+@pytest.mark.parametrize(
+    ("kind", "split", "message"),
+    [
+        ("int64[2]", [2, 0], r"found others \(sizes 2, 0 of the parts of 3 elements\); change"),
+        ("int64[2]", [4, -1], r"found others \(sizes 4, -1 of the parts of 3 elements\); change"),
+        ("int64", 0, r"found others \(size 0 of each part\); change"),
+        ("int64", -2, r"found others \(size -2 of each part\); change"),
+    ],
+)
+def test_parts_that_do_not_add_up(kind: str, split: Any, message: str) -> None:
+    """Sizes of parts that do not add up to the size of the axis are refused in one line."""
+    model = model_of(f"""(float[4] x, bool[4] b, {kind} s) => (int64 length) {{
+      k = Compress<axis=0>(x, b)  parts = SplitToSequence<axis=0>(k, s)
+      length = SequenceLength(parts) }}""")
+    made = rammer_mlir.compile(model, cache=False)
+    chosen = np.array([True, True, False, True])
+    with pytest.raises(RammerError, match=message):
+        made.run({"x": floats(4), "b": chosen, "s": np.array(split)})
+
+
+def test_parts_of_negative_size() -> None:
+    model = model_of("""(float[3] x) => (float[4] y, float[N] z) <int64[2] s = {4, -1}> {
+      y, z = Split<axis=0>(x, s) }""")
+    with pytest.raises(RammerError, match="expected parts of at least 0 elements, found sizes 4, "):
+        rammer_mlir.compile(model, cache=False)

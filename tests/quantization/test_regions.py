@@ -292,3 +292,67 @@ def test_a_convolution_of_a_constant_image() -> None:
     with quantized(model, samples) as made:
         feeds = feeds_of(samples)
         assert decibels(expected(model, feeds)["y"], made.run(feeds)["y"]) > 30
+
+
+def dense(terms: int) -> onnx.ModelProto:
+    """Return a model that multiplies ``terms`` numbers by weights of 1, and sums the products."""
+    text = f"(float[1,{terms}] x) => (float[1,1] y) {{ y = MatMul(x, w) }}"
+    return model_of(text, {"w": np.ones((terms, 1), np.float32)})
+
+
+def inner(terms: int) -> onnx.ModelProto:
+    """Return a model of the inner product of two inputs of ``terms`` numbers."""
+    return model_of(
+        f"(float[1,{terms}] x, float[{terms},1] z) => (float[1,1] y) {{ y = MatMul(x, z) }}"
+    )
+
+
+LONGEST = {"a weight": (dense, 66_311, 1.0), "two activations": (inner, 131_071, -2.0)}
+"""By name: a model, the most products whose sum fits in i32, and the number of the largest sum."""
+
+
+@pytest.mark.parametrize("name", LONGEST)
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_the_longest_sums_do_not_overflow(name: str, is_dynamic: bool) -> None:
+    """The largest possible sum is right; a region whose sums have one more product stays f32."""
+    make, terms, number = LONGEST[name]
+    for length, bits in ((terms, 8), (terms + 1, 32)):
+        model = make(length)
+        samples = {k: np.abs(x) / np.abs(x).max() for k, x in samples_of(model, 1).items()}
+        feeds = {k: np.full_like(x[0], number) for k, x in samples.items()}
+        with quantized(model, samples, quantize_dynamic=is_dynamic) as exe:
+            (region,) = exe.stats["quantize"]
+            found = exe.run(feeds)["y"].item()
+        assert region["bits"] == bits
+        clipped = 128 / 127 if number < 0 and bits == 8 and not is_dynamic else number
+        assert found == pytest.approx(length * clipped ** (2 if number < 0 else 1), rel=1e-5)
+    assert region["reason"] == f"sums of {terms + 1} products may exceed 32 bits"
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_samples_that_measure_nothing(bits: int) -> None:
+    """A region stays f32 if its factors or its results are zero in all samples."""
+    model, weight = product()
+    samples = {"x": np.zeros((2, 6, 24), np.float32)}
+    with quantized(model, samples, bits) as exe:
+        (region,) = exe.stats["quantize"]
+        found = exe.run({"x": np.ones((6, 24), np.float32)})["y"]
+    assert region["bits"] == 32 and region["decibels"] is None
+    assert region["reason"] == "it multiplies numbers that are zero in all samples"
+    np.testing.assert_allclose(found, np.ones((6, 24)) @ weight, rtol=1e-4, atol=1e-4)
+    halves = model_of("(float[1,2] x) => (float[1,1] y) { y = MatMul(x, w) }", {
+        "w": np.array([[1], [-1]], np.float32)
+    })  # fmt: skip
+    with quantized(halves, {"x": np.ones((2, 1, 2), np.float32)}, bits) as exe:
+        (region,) = exe.stats["quantize"]
+    assert region["reason"] == "its results for the samples are all zero, or not finite"
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.filterwarnings("error")
+def test_samples_whose_results_are_infinite(bits: int) -> None:
+    """A region whose results exceed f32 stays f32, without a warning of NumPy."""
+    model, _ = product(1e25)
+    with quantized(model, {"x": samples_of(model)["x"] * np.float32(1e20)}, bits) as exe:
+        (region,) = exe.stats["quantize"]
+    assert region["bits"] == 32 and region["decibels"] is None

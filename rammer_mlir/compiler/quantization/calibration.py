@@ -83,8 +83,10 @@ class Calibration:
 
     def signal_to_noise(
         self, module: ir.Module, chosen: Sequence[tuple[Candidate, RegionTaps]]
-    ) -> list[float]:
+    ) -> list[float | None]:
         """Return the signal-to-noise ratio in dB of each variant in ``chosen``, in order.
+
+        The ratio is None for a variant whose signal is zero or not finite.
 
         ``chosen`` has pairs: a quantized variant in ``module``, and the taps of its f32 region in
         ``program``. The signal is the sum of squares of the f32 results, the noise the sum of
@@ -161,13 +163,16 @@ def _input_names(module: ir.Module, observer: Observer) -> dict[int, str]:
 def _energies(exact: Sequence[Array], found: Sequence[Array]) -> NDArray[np.float64]:
     """Return two sums of squares over all arrays: of ``exact``, and of ``exact - found``."""
     total = np.zeros(2)
-    for wanted, given in zip(exact, found, strict=True):
-        reference = wanted.astype(np.float64)
-        total += np.square(reference).sum(), np.square(reference - given).sum()
+    with np.errstate(invalid="ignore"):  # infinite results give NaN, which _decibels expects
+        for wanted, given in zip(exact, found, strict=True):
+            reference = wanted.astype(np.float64)
+            total += np.square(reference).sum(), np.square(reference - given).sum()
     return total
 
 
-def _decibels(signal: float, noise: float) -> float:
+def _decibels(signal: float, noise: float) -> float | None:
+    if signal == 0 or not isfinite(signal):
+        return None
     if noise == 0:
         return inf
-    return 10 * log10(signal / noise) if signal > 0 else -inf
+    return 10 * (log10(signal) - log10(noise)) if isfinite(noise) else -inf

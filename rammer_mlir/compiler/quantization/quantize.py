@@ -20,11 +20,15 @@ from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.quantization.candidates import Candidate, add_candidates, erase_uncalled
 from rammer_mlir.passes.quantization.ranges import EXTREMES_ONLY, check_method
 from rammer_mlir.passes.quantization.region_calls import RegionCall, region_calls
-from rammer_mlir.passes.quantization.rewrite import FactorRanges, Precision
+from rammer_mlir.passes.quantization.rewrite import FactorRanges, Precision, may_overflow
+from rammer_mlir.passes.quantization.taps import RegionTaps
 from rammer_mlir.passes.regions.codegen import CODEGENS, ask
 from rammer_mlir.support.log import LOGGER
 
 Array = NDArray[Any]
+
+_UNMEASURED = "its results for the samples are all zero, or not finite"
+"""Why a region without a signal-to-noise ratio stays f32."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ class Quantization:
         arrays = packed_weights(entry_function(module), observer.constants)
         with calibration(module, self.codegens, arrays, observer) as program:
             ranges = program.factor_ranges(self.method)
-            reasons = [_obstacle(each) for each in ranges]
+            pairs = zip(program.regions, ranges, strict=True)
+            reasons = [_obstacle(taps, each, self.precision.bits) for taps, each in pairs]
             candidates = self._candidates(module, calls, ranges, reasons, arrays)
             chosen = [(c, t) for c, t in zip(candidates, program.regions, strict=True) if c]
             measured = iter(program.signal_to_noise(module, chosen))
@@ -125,12 +130,16 @@ class Quantization:
                 found[number] = candidate
         return found
 
-    def _decided(self, candidate: Candidate, decibels: float) -> RegionDecision:
+    def _decided(self, candidate: Candidate, decibels: float | None) -> RegionDecision:
         """Decide whether a quantized variant replaces its region; apply and return the decision.
 
-        The variant is used if its signal-to-noise ratio ``decibels`` is at least ``bound``.
+        The variant is used if its signal-to-noise ratio ``decibels`` is at least ``bound``. It is
+        not used if there is no ratio (None).
         """
         title = candidate.call.title
+        if decibels is None:
+            candidate.refuse()
+            return RegionDecision(title, 32, None, _UNMEASURED)
         if decibels >= self.bound:
             candidate.accept()
             return RegionDecision(title, self.precision.bits, decibels)
@@ -144,16 +153,27 @@ def quantization_of(options: Options, codegens: tuple[str, ...]) -> Quantization
     return Quantization(codegens, precision, options["quantize_method"], options["quantize_bound"])
 
 
-def _obstacle(ranges: Sequence[FactorRanges]) -> str:
+def _obstacle(taps: RegionTaps, ranges: Sequence[FactorRanges], bits: int) -> str:
     """Return the reason why a region cannot be quantized; "" if the region can be quantized.
 
-    ``ranges`` has the ranges of the factors of the region's contractions. A region without
-    contractions, or with factors that are not finite, cannot be quantized.
+    A region cannot be quantized if it has no contractions, if a factor is not finite, if a factor
+    is zero in all samples, which show neither a range nor noise, or if its sums may exceed i32.
+
+    Args:
+        taps: the taps of the region, with the lengths of its sums.
+        ranges: the ranges of the factors of the region's contractions.
+        bits: bits of the quantized elements.
     """
     if not ranges:
         return "it has no product or convolution of f32"
-    if any(found is not None and isnan(found.low) for pair in ranges for found in pair):
+    known = [found for pair in ranges for found in pair if found is not None]
+    if any(isnan(found.low) for found in known):
         return "it reads NaN or infinite numbers"
+    if any(found.low == found.high for found in known):
+        return "it multiplies numbers that are zero in all samples"
+    for terms, pair in zip(taps.terms, ranges, strict=True):
+        if bits == 8 and may_overflow(terms, pair):
+            return f"sums of {terms} products may exceed 32 bits"
     return ""
 
 

@@ -198,6 +198,14 @@ def _zeros_kept(node: _Facts) -> Iterator[str]:
             yield f"expected {expected} for dimension {axis} of {shape}, found {size}"
 
 
+def _parts(node: _Facts) -> Iterator[str]:
+    """Yield a problem if the constant size of a part of Split is negative."""
+    sizes = node.value(1)
+    if sizes is not None and (sizes < 0).any():  # type: ignore[operator]
+        found = ", ".join(map(str, sizes.reshape(-1).tolist()))
+        yield f"expected parts of at least 0 elements, found sizes {found}"
+
+
 def _conv(node: _Facts) -> Iterator[str]:
     yield from _channels(node, weight_inputs=1, weight_outputs=0)
 
@@ -250,6 +258,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "Mod": (_no_zero_divisor,),
     "RMSNormalization": (_axis_attribute, _normalized),
     "Reshape": (_elements_kept,),
+    "Split": (_parts,),
     "Resize": (_zeros_kept,),
     "ScatterElements": (_axis_attribute, _index_on_axis),
     "ScatterND": (_index_tuples,),

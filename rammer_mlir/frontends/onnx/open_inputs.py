@@ -17,6 +17,7 @@ from rammer_mlir.frontends.onnx.shapes import give_shapes
 from rammer_mlir.frontends.onnx.tensors import Array, dtype_of
 from rammer_mlir.programs.dimensions import (
     PYTHON,
+    HostType,
     OpenSignature,
     OpenTensor,
     Shape,
@@ -68,19 +69,37 @@ def open_signature(model: Model) -> OpenSignature:
 
 def _tensor(value: onnx.ValueInfoProto, taken: set[str]) -> OpenTensor:
     if value.type.HasField("sequence_type") or value.type.HasField("optional_type"):
-        return OpenTensor(value.name, None, None, is_tensor=False)
+        host_type = _host_type(value, taken)
+        return OpenTensor(value.name, None, None, is_tensor=False, host_type=host_type)
     tensor = value.type.tensor_type
-    shape = None
-    if tensor.HasField("shape"):
-        dims = enumerate(tensor.shape.dim)
-        shape = tuple(_dimension(value.name, position, dim, taken) for position, dim in dims)
-    return OpenTensor(value.name, shape, _dtype(tensor.elem_type))
+    return OpenTensor(value.name, _shape(value.name, tensor, taken), _dtype(tensor.elem_type))
+
+
+def _host_type(value: onnx.ValueInfoProto, taken: set[str]) -> HostType | None:
+    """Return the type of a sequence or optional value; None if its elements are no tensors."""
+    is_optional = value.type.HasField("optional_type")
+    inner = value.type.optional_type.elem_type if is_optional else value.type
+    is_sequence = inner.HasField("sequence_type")
+    tensor = (inner.sequence_type.elem_type if is_sequence else inner).tensor_type
+    dtype = _dtype(tensor.elem_type)
+    if dtype is None:
+        return None
+    return HostType(is_sequence, is_optional, _shape(value.name, tensor, taken), dtype)
+
+
+def _shape(
+    name: str, tensor: onnx.TypeProto.Tensor, taken: set[str]
+) -> tuple[int | str, ...] | None:
+    if not tensor.HasField("shape"):
+        return None
+    dims = enumerate(tensor.shape.dim)
+    return tuple(_dimension(name, position, dim, taken) for position, dim in dims)
 
 
 def _dimension(
     name: str, position: int, dim: onnx.TensorShapeProto.Dimension, taken: set[str]
 ) -> int | str:
-    if dim.HasField("dim_value"):
+    if dim.HasField("dim_value") and dim.dim_value != _OPEN:
         return dim.dim_value
     symbol = dim.dim_param or f"{name}[{position}]"
     while not dim.dim_param and symbol in taken:  # the model uses this name for another dimension

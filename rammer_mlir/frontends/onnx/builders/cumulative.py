@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.normalization import computing_type
+from rammer_mlir.frontends.onnx.builders.products import converted
 from rammer_mlir.frontends.onnx.builders.structured import pointwise
 from rammer_mlir.frontends.onnx.builders.values import Tensor
 from rammer_mlir.frontends.onnx.builders.views import concat, pad, part, reshape
-from rammer_mlir.passes.ir.scalar import Scalar
+from rammer_mlir.passes.ir.scalar import Scalar, is_float
 
 Combine = Callable[[Scalar, Scalar], Scalar]
 """An associative function of two elements."""
@@ -36,9 +38,11 @@ def _product(x: Scalar, y: Scalar) -> Scalar:
 def _cumulative(node: Node, combine: Combine, neutral: float) -> Tensor:
     """Emit the prefix scan of a node's input by ``combine``, a binary function.
 
-    The scan is along the node's axis. ``neutral`` is the neutral element of ``combine``.
+    The scan is along the node's axis. ``neutral`` is the neutral element of ``combine``. 16-bit
+    floats are accumulated in f32.
     """
-    x = node.tensor(0)
+    given = node.tensor(0)
+    x = converted(given, computing_type(given.dtype)) if is_float(given.dtype) else given
     axes = node.integers(1)
     if axes is None:
         raise node.unsupported("its axis is missing")
@@ -46,7 +50,7 @@ def _cumulative(node: Node, combine: Combine, neutral: float) -> Tensor:
     backward = bool(node.attribute("reverse", 0))
     if node.attribute("exclusive", 0):
         (x,) = _shifted(x, axis, [1], backward, neutral)
-    return scan(x, axis, combine, neutral, backward=backward)
+    return converted(scan(x, axis, combine, neutral, backward=backward), given.dtype)
 
 
 def scan(

@@ -125,7 +125,31 @@ def _read(model: Model) -> ir.Model:
 
     graph_model = ir.from_proto(model.proto)
     _insert_weights(graph_model.graph, model)
+    for node in graph_model.graph.all_nodes():
+        if node.op_type == "SplitToSequence" and node.domain in ONNX_DOMAINS:
+            _replace_empty_split(node)
     return graph_model
+
+
+def _replace_empty_split(node: ir.Node) -> None:
+    """Change a SplitToSequence that is known to give no parts to a SequenceEmpty, in place.
+
+    The optimizer would make an invalid SequenceConstruct without operands of it.
+    """
+    import onnx_ir as ir
+
+    source, parts = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
+    if source is None or source.dtype is None or source.shape is None or parts is None:
+        return
+    axis, rank = node.attributes.get_int("axis", 0), source.shape.rank()
+    if axis not in range(-rank, rank) or source.shape[axis] != 0:
+        return
+    size = ir.convenience.get_const_tensor(parts)
+    if size is not None and not size.shape.rank() and size.numpy() > 0:
+        node.op_type = "SequenceEmpty"
+        node.resize_inputs(0)
+        node.attributes.clear()
+        node.attributes.add(ir.AttrInt64("dtype", source.dtype))
 
 
 def _insert_weights(graph: ir.Graph, model: Model) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -19,13 +21,13 @@ Bounds = tuple[int | None, ...]
 
 
 class SizeBounds:
-    """Upper bounds of the sizes of a model's values, including those in subgraphs."""
+    """Upper bounds of the sizes of the values of a model's graph."""
 
     def __init__(self, model: Model) -> None:
         """Compute the bounds of all values of a model; its shapes must be inferred."""
-        self._constants = model.constants()
-        self._found: dict[str, Bounds] = {n: v.shape for n, v in self._constants.items()}
-        self._visit(model.graph)
+        constants = model.constants()
+        shapes = {name: value.shape for name, value in constants.items()}
+        self._scope = _Scope(ChainMap(constants), ChainMap(shapes)).within(model.graph)
 
     def of(self, name: str) -> Bounds | None:
         """Return the upper bound of each dimension of the value ``name``.
@@ -33,43 +35,58 @@ class SizeBounds:
         A bound is None if it is unknown. None is returned instead of a tuple if the rank is
         unknown.
         """
-        return self._found.get(name)
+        return self._scope.bounds.get(name)
 
-    def _visit(self, graph: onnx.GraphProto) -> None:
+
+@dataclass(frozen=True)
+class _Scope:
+    """The values that a graph's nodes may read, by name: its own and those of graphs around it.
+
+    Two branches of a conditional may give different values the same name.
+
+    Attributes:
+        constants: the values of constants.
+        bounds: the upper bounds of sizes.
+    """
+
+    constants: ChainMap[str, Array]
+    bounds: ChainMap[str, Bounds]
+
+    def within(self, graph: onnx.GraphProto) -> _Scope:
+        """Return the scope of ``graph``, which is the model's graph or a subgraph in this scope."""
         own = small_constants(graph)
-        self._constants.update(own)
-        self._found |= {name: value.shape for name, value in own.items()}
+        bounds: dict[str, Bounds] = {name: value.shape for name, value in own.items()}
         for name, value in value_infos(graph).items():
             tensor = value.type.tensor_type
-            if tensor.HasField("shape") and name not in self._found:
+            if tensor.HasField("shape") and name not in self.bounds and name not in bounds:
                 dims = tensor.shape.dim
                 sizes = (d.dim_value if d.HasField("dim_value") else None for d in dims)
-                self._found[name] = tuple(sizes)
+                bounds[name] = tuple(sizes)
+        found = _Scope(self.constants.new_child(own), self.bounds.new_child(bounds))
         for node in graph.node:
-            for each in subgraphs(node):
-                self._visit(each)
-            bounds = self._bounds(node)
-            if bounds is not None and node.output:
+            made = found._of_result(node)
+            if made is not None and node.output:
                 name = node.output[0]
-                self._found[name] = _smaller(self._found.get(name), bounds)
+                bounds[name] = _smaller(bounds.get(name), made)
+        return found
 
-    def _bounds(self, node: onnx.NodeProto) -> Bounds | None:
+    def _of_result(self, node: onnx.NodeProto) -> Bounds | None:
         """Return the upper bounds of the sizes of a node's first result; None if they are unknown.
 
         The bounds are unknown if the operator has no rule, if an operand has no bounds, or if an
         operand that the rule needs is not constant.
         """
         if node.op_type == "If":
-            branches = [self._found.get(graph.output[0].name) for graph in subgraphs(node)]
-            return _larger(branches)
+            branches = [(self.within(graph), graph) for graph in subgraphs(node)]
+            return _larger([scope.bounds.get(graph.output[0].name) for scope, graph in branches])
         rule = _RULES.get(node.op_type)
         if rule is None or node.domain not in ONNX_DOMAINS:
             return None
-        operands = [self._found.get(name) if name else () for name in node.input]
+        operands = [self.bounds.get(name) if name else () for name in node.input]
         known = [bounds for bounds in operands if bounds is not None]
         if len(known) < len(operands):
             return None
-        constants = [self._constants.get(name) for name in node.input]
+        constants = [self.constants.get(name) for name in node.input]
         try:
             return rule(known, constants, attributes_of(node))
         except (IndexError, LookupError, TypeError, ValueError):
