@@ -35,7 +35,10 @@ class Pass(ABC):
     """The pass's name in a textual pipeline, equal to its module's name with dashes."""
 
     only_marks: ClassVar[bool] = False
-    """Whether the pass changes only discardable attributes, which keeps memoized readings valid."""
+    """Whether the pass changes only discardable attributes.
+
+    Such a pass keeps memoized readings (the tensor operations recognized in the IR) valid.
+    """
 
     takes: ClassVar[Form | None] = None
     """The form in which the module has to be, checked before the pass runs; None for no check."""

@@ -68,7 +68,7 @@ class MatchComposites(Pass):
 def _composites(units: Sequence[Unit], patterns: Sequence[CompositePattern]) -> list[Composite]:
     """Return non-overlapping matches of patterns.
 
-    A match contains only units that are not yet composites and that have a reading. Of overlapping
+    A match contains only recognized operations that are not yet in a composite. Of overlapping
     matches, ``find_composites`` chooses one, by the pattern's priority first.
     """
     readings = [_only_reading(unit) for unit in units]
@@ -84,7 +84,7 @@ def _used_elsewhere(units: Sequence[Unit]) -> set[ir.Value]:
     """Return the results of units that a new composite must also return if it computes them.
 
     The result contains the values that the block returns, and the values that units outside of all
-    matches use. Units outside of all matches are existing composites and units without a reading.
+    matches use. Units outside of all matches are existing composites and unrecognized operations.
     """
     inside = {op for unit in units if _only_reading(unit) is not None for op in unit.operations}
     return {

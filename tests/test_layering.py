@@ -59,7 +59,7 @@ BELOW_LOWERING = (
 """The units of the lowering from the bottom up; units that both targets use are below both."""
 
 BELOW_CODEGENS = (
-    {"inexpressible"},
+    {"inexpressible", "packages"},
     {"primitives"},
     {"table_code"},
     {"graph", "host", "iree", "onednn"},

@@ -42,7 +42,7 @@ from rammer_mlir.programs.native_interface import ContextWord
 from rammer_mlir.programs.records import BarrierRecord, KernelSymbol, Program, Record, RunRecord
 
 STRAIGHT_LINE_LIMIT = 64
-"""Largest number of records of a program that becomes straight-line code.
+"""Largest number of records (rTask runs and barriers) of a program in straight-line code.
 
 Measured: a record takes about 4 ms to compile and saves a few nanoseconds per run, so longer
 programs would pay a second of compile time for a microsecond.
@@ -56,7 +56,7 @@ with 1,000 rKernels, half a minute. The loops of more rKernels are separate func
 """
 
 _PLACE_BITS = 32
-"""Number of low bits of a resume position, which have a record's index in words."""
+"""Number of low bits of a resume position: a record's first word among the vEU's words."""
 
 
 def define_dispatch_loop(
@@ -64,6 +64,7 @@ def define_dispatch_loop(
 ) -> None:
     """Define the LLVM function ``name``: a loop that executes a vEU's records of the task table.
 
+    A record is a run of consecutive rTasks of an rKernel, a barrier, or the end of the vEU's list.
     With ``traced``, the function writes the start and end time of every record, in nanoseconds, to
     the vEU's trace buffer. ``runners`` are the names of the functions that `define_runners` defined
     for the rKernels; if empty, the loop calls the rKernels itself.
@@ -107,7 +108,7 @@ def define_runners(kernels: Sequence[KernelSymbol]) -> list[str]:
 
 
 class _DispatchLoop:
-    """The loop over a vEU's records in the task table, up to its end record.
+    """The loop over a vEU's records (rTask runs, barriers) in the task table, up to its end record.
 
     The block ``fetch`` begins an iteration. Its arguments are the index of the next record's first
     word in the table, the vEU's step counter, and the count of records so far. The code of each
@@ -237,6 +238,7 @@ class _DispatchLoop:
 def define_straight_line(name: str, program: Program) -> None:
     """Define the LLVM function ``name``, which executes the records of each vEU of ``program``.
 
+    A record is a run of consecutive rTasks of an rKernel, or a barrier.
     Each vEU has separate straight-line code with constant operands, without a task table.
     """
     (launch,) = program.launches

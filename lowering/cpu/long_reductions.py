@@ -125,7 +125,7 @@ def _piece_of_sum(op: Structured, vector_bits: int) -> _Piece | None:
 
 
 def _trips(total: int, most: int) -> int:
-    """Return the trip count of a piece, at most ``most``, for a loop of ``total`` trips.
+    """Return the trip count of a piece of a reduction loop of ``total`` trips, at most ``most``.
 
     Let n be the largest divisor of ``total`` up to ``most``. Return n if n is at least half of
     ``most``. Else return a trip count for the fewest possible pieces, all equal except for a
@@ -138,7 +138,8 @@ def _trips(total: int, most: int) -> int:
 def _are_dot_products(op: Structured) -> bool:
     """Return whether a reduction loop indexes the last dimension of each of a product's two inputs.
 
-    The lanes of a register are then summed after each piece, which is slow for short pieces.
+    The lanes of a register are then summed after each piece of the reduction, which is slow for
+    short pieces.
     """
     return all(_loops(map_)[-1] in op.reduction_loops for map_ in op.maps[:2])
 

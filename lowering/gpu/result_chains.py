@@ -45,7 +45,10 @@ class ResultChain:
 
     @staticmethod
     def of(operations: Sequence[ir.Operation]) -> ResultChain:
-        """Return the chain of ``operations``, one of the lists that ``marked_chains`` yields."""
+        """Return a reduction with its initial values and epilogues, which ``operations`` lists.
+
+        ``operations`` is one of the lists that ``marked_chains`` yields.
+        """
         generics = [Structured(operation.opview) for operation in operations]
         first = next(n for n, op in enumerate(operations) if INITIAL not in op.attributes)
         reduction = generics[first]

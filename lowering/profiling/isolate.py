@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 
@@ -20,7 +20,7 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 KERNEL = "kernel"
 """Name of the rKernel in its isolated module."""
 
-_METHOD = 5
+_METHOD = 6
 """Version of the measurement method: part of the key, to invalidate older measurements."""
 
 _COMPILER = ("rammer-mlir", "torch-mlir", "mlir-python-bindings", "llvmlite")
@@ -56,9 +56,11 @@ class KernelSource:
 
         The digest is the key of the rKernel's measured time in the cache.
         """
+        # Without the module's name, which may differ between equal modules.
+        external = self.external and replace(self.external, module="")
         parts = (
             str(_METHOD), self.text, str(self.num_rtasks),
-            *([self.external.symbol, str(self.weights)] if self.external else []),
+            *([repr(external), str(self.weights)] if external else []),
             *(_identity(each) for each in self.code),
             *([f"vEUs {self.num_veus}"] if self.num_veus > 1 else []),
             machine.triple, machine.cpu, machine.features, str(machine.vector_bits),
@@ -69,8 +71,8 @@ class KernelSource:
 
 def _identity(code: ForeignCode) -> str:
     versions = (f"{need.package} {_version(need.package)}" for need in code.needs)
-    content = hashlib.sha256(code.content).hexdigest()
-    return " ".join([code.form, code.engine, content, *versions])
+    contents = (hashlib.sha256(each).hexdigest() for each in (code.content, *code.objects))
+    return " ".join([code.form, code.engine, *contents, repr(code.options), *versions])
 
 
 def _version(package: str) -> str:

@@ -1,4 +1,4 @@
-"""`rtask-check-external`: compares results of external rKernels with those of the compiler's."""
+"""`rtask-check-external`: compares results of external rKernels and of the compiler's rKernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Converts the schedule of a module at the `program` stage to a ``Program`` of typed records."""
+"""Converts the schedule of a module at the `program` stage to a ``Program`` of typed records.
+
+A record is a run of consecutive rTasks of an rOperator, or a barrier.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from rammer_mlir.scheduling.program import Barrier, Item, RProgram, Run
 def program_of(
     scheduled: ScheduledModule, resolver: SlotResolver, num_veus: int, *, separate: bool = False
 ) -> Program:
-    """Return a schedule as a ``Program``: rKernels, rOperators and the vEUs' lists of records.
+    """Return a schedule as a ``Program``: rKernels, rOperators, runs and barriers of each vEU.
 
     Args:
         scheduled: a module at the `program` stage whose memory is planned.

@@ -115,15 +115,24 @@ def body_key(op: ir.OpView) -> object:
 
     Two generics with equal keys compute the same function of their operands.
     """
-    block = op.operation.regions[0].blocks[0]
-    names: dict[ir.Value, object] = {argument: n for n, argument in enumerate(block.arguments)}
-    kinds = tuple(str(argument.type) for argument in block.arguments)
-    key: list[object] = [str(op.operation.attributes["indexing_maps"]), kinds]
-    for number, inner in enumerate(block.operations):
+    maps = str(op.operation.attributes["indexing_maps"])
+    return maps, _block_key(op.operation.regions[0].blocks[0], {})
+
+
+def _block_key(block: ir.Block, names: dict[ir.Value, int]) -> object:
+    """Return a hashable key of a block's operations, including those of nested regions.
+
+    ``names`` has the number of each value that is known so far; the values of the block are added.
+    A value from outside of the generic, which has no number, is a part of the key itself.
+    """
+    names.update((value, number) for number, value in enumerate(block.arguments, len(names)))
+    key: list[object] = [tuple(str(argument.type) for argument in block.arguments)]
+    for inner in block.operations:
         operation = inner.operation
         attributes = tuple((name, str(operation.attributes[name])) for name in operation.attributes)
         operands = tuple(names.get(operand, operand) for operand in operation.operands)
+        regions = tuple(_block_key(each, names) for region in operation.regions for each in region)
         kinds = tuple(str(result.type) for result in operation.results)
-        key.append((operation.name, attributes, operands, kinds))
-        names.update({result: (number, n) for n, result in enumerate(operation.results)})
+        key.append((operation.name, attributes, operands, regions, kinds))
+        names.update((value, number) for number, value in enumerate(operation.results, len(names)))
     return tuple(key)

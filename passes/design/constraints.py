@@ -40,7 +40,7 @@ from rammer_mlir.scheduling.designs.problem import (
 _MOST_DECIDED = 6
 """Maximum number of values for which the search decides whether to keep, recompute or store them.
 
-Each of these values triples the number of designs.
+Each of these values triples the number of designs (mappings of loops).
 """
 
 Dims = tuple[int | None, ...]
@@ -85,7 +85,7 @@ def _is_shared(problem: Problem, value: int) -> bool:
 
 @dataclass(frozen=True)
 class _Source:
-    """A result of an assignment that is read, directly or through other operations.
+    """A result of an assignment (loop nest) that is read, directly or through other operations.
 
     For example, an operand may be a reshape of a result.
 
@@ -99,7 +99,7 @@ class _Source:
 
 
 class _Reader:
-    """Reads the assignments, loops and values of a function, and numbers them from 0 in order.
+    """Reads the assignments (loop nests), loops and values of a function, and numbers them from 0.
 
     The values are the results of the assignments. Assignments, loops and values are numbered
     separately.
@@ -113,7 +113,7 @@ class _Reader:
             if not is_free(op) or _returns(computation, op.op.operation)
         ]
         self.opaque: set[int] = set()
-        """Indices of the values that assignments read through operations other than generics."""
+        """Indices of the values that loop nests read through operations other than generics."""
         self._values: dict[ir.Value, int] = {}
         for op in self.operations:
             for result in op.op.operation.results:
@@ -122,7 +122,7 @@ class _Reader:
 
     @cached_property
     def _first_loops(self) -> list[int]:
-        """The index of each assignment's first loop; the last element is the count of all loops."""
+        """The index of each loop nest's first loop; the last element is the count of all loops."""
         first = [0]
         for op in self.operations:
             first.append(first[-1] + len(op.parallel))
@@ -143,9 +143,9 @@ class _Reader:
         )
 
     def _name(self, number: int) -> str:
-        """Return a name for assignment ``number``, such as ``exp_3``: an operation and ``number``.
+        """Return a name for loop nest ``number``, such as ``exp_3``: an operation and ``number``.
 
-        The operation is the last one of the ``math`` dialect in the assignment's body, or else the
+        The operation is the last one of the ``math`` dialect in the loop nest's body, or else the
         last of the body; the name of an empty body starts with ``copy``.
         """
         names = [inner.operation.name for inner in self.operations[number].body]
@@ -206,7 +206,7 @@ class _Reader:
                 yield Read(source.value, number, (None,) * len(shape_of(result)))
 
     def _sources(self, value: ir.Value) -> Iterator[_Source]:
-        """Yield the results of assignments that are ``value``, or from which ``value`` is computed.
+        """Yield the results of loop nests that are ``value``, or from which ``value`` is computed.
 
         If another operation, such as a reshape, computes ``value``, yield the sources of all values
         that this operation reads. An argument of the function has no sources.
@@ -221,9 +221,9 @@ class _Reader:
             yield from (_Source(s.value, is_direct=False) for s in self._sources(operand))
 
     def _traffic(self, number: int) -> Iterator[Traffic]:
-        """Yield the memory traffic of assignment ``number``: inputs, gathers and returned results.
+        """Yield the memory traffic of loop nest ``number``: inputs, gathers and returned results.
 
-        An input that several assignments read by equal indexing maps counts once.
+        An input that several loop nests read by equal indexing maps counts once.
         """
         op = self.operations[number]
         for position, value in enumerate(op.operands):
@@ -245,7 +245,7 @@ class _Reader:
         return not known
 
     def _points(self, number: int) -> tuple[Span, ...]:
-        """Return the spans of a gather in assignment ``number``, one span for each loop.
+        """Return the spans of a gather in loop nest ``number``, one span for each loop.
 
         The product of the spans is the count of elements that a tile reads. A gather
         (``tensor.extract``) reads one element in every iteration of the tile, so that each span is

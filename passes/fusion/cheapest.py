@@ -98,7 +98,7 @@ class CheapestGroups:
         return Unit(self._number[op.operation] for op in group.operations)
 
     def _cut(self, partition: Partition, tree: Sequence[int]) -> None:
-        """Put the cheapest units that cover the operations ``tree`` into ``partition``.
+        """Put units of least predicted time that cover the operations ``tree`` into ``partition``.
 
         ``tree`` lists the numbers of operations that form a tree: each has at most one reader.
         """
@@ -113,7 +113,7 @@ class CheapestGroups:
     def _solve(
         self, partition: Partition, component: Sequence[int], starts: Sequence[Sequence[Unit]]
     ) -> None:
-        """Put cheap units that cover the operations ``component`` into ``partition``.
+        """Put units of low predicted time that cover operations ``component`` into ``partition``.
 
         Args:
             partition: the partition of the block's operations into units.

@@ -154,7 +154,7 @@ class Units:
         return self._used[op.operation]
 
     def inputs(self, operations: Sequence[ir.OpView]) -> list[ir.Value]:
-        """Return the values that a unit reads and does not compute, without duplicates."""
+        """Return the values that a unit (operation set) reads and does not compute, each once."""
         inside = {op.operation for op in operations}
         used = (value for op in operations for value in self.values(op))
         return list(dict.fromkeys(v for v in used if not is_defined_in(v, inside)))

@@ -27,7 +27,10 @@ _MOST_ROUNDS = 8
 
 
 class Partition:
-    """A partition of a graph's operations into units; initially, each operation is a unit."""
+    """A partition of a graph's operations into units, each of which becomes an rOperator.
+
+    Initially, each operation is a unit.
+    """
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class Partition:
             self._unit_of.update(dict.fromkeys(unit, unit))
 
     def price(self, numbers: Iterable[int]) -> float:
-        """Return the sum of the prices, in seconds, of the units of the operations ``numbers``."""
+        """Return the sum of the predicted seconds of the units of the operations ``numbers``."""
         return sum(map(self._seconds, self.units(numbers)))
 
     def is_acyclic(self, units: Iterable[Unit]) -> bool:
@@ -123,7 +126,7 @@ class Partition:
         return False
 
     def improve(self, numbers: Collection[int]) -> None:
-        """Lower the price of the units of the operations ``numbers`` by merges and moves.
+        """Lower the predicted time of the units of the operations ``numbers`` by merges and moves.
 
         The search ends at a local optimum or after ``_MOST_ROUNDS`` rounds.
         """
@@ -134,7 +137,7 @@ class Partition:
             self.merge(numbers)
 
     def merge(self, numbers: Collection[int]) -> None:
-        """Merge neighboring units of the operations ``numbers`` while that lowers the price.
+        """Merge neighboring units of operations ``numbers`` while that lowers the predicted time.
 
         The two units with the largest gain are merged first.
         """
@@ -184,10 +187,12 @@ class Partition:
         return any([self._move(number, inside) for number in sorted(inside)])
 
     def _move(self, number: int, inside: set[int]) -> bool:
-        """Move operation ``number`` to another unit if that lowers the price; return True if moved.
+        """Move operation ``number`` to another unit if that lowers the predicted time (price).
 
-        The target is the neighboring unit with operations in ``inside``, or the new unit of this
-        operation alone, that lowers the price most.
+        The possible targets are a new unit, and the units of those operations in ``inside`` that
+        this operation reads from or is read by. Of the moves that create no dependence cycle, the
+        move that lowers the price most is made. Operations that are left in the old unit without
+        a connection to each other become separate units. Return whether the operation was moved.
         """
         old = self.unit_of(number)
         rest = self._connected(old - {number})

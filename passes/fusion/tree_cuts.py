@@ -1,5 +1,7 @@
 """Cuts a tree of operations into the cheapest units, by dynamic programming over its edges.
 
+A unit becomes one rOperator; its price is its predicted time.
+
 In a tree, each operation has at most one reader. An *open unit* of an operation contains the
 operation and possibly some of its direct and indirect sources; it is a state of the dynamic
 program. The edge from the operation to its reader is either cut or kept. If it is cut, the open

@@ -1,4 +1,4 @@
-"""Predicts the time of a unit as a separate rOperator on a device."""
+"""Predicts the time of a unit (a set of operations) as a separate rOperator on a device."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ _OUTSIDE, _CONSTANT = -1, -2
 
 
 class UnitCosts:
-    """The predicted seconds of a block's units; units with equal computation are estimated once."""
+    """The predicted seconds of a block's units (sets of operations that may become an rOperator).
+
+    Units with equal computation are estimated once.
+    """
 
     def __init__(
         self, graph: OperationGraph, units: Units, device: Device, *, launches: bool = False

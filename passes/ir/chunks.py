@@ -19,6 +19,8 @@ CHUNK = "rtask.chunk"
 def chunk_of(op: ir.Operation) -> Chunk | None:
     """Return the index of an rOperator's chain, and of its chunk in the chain.
 
+    A chunk computes a part of the results of a chain of dependent rOperators.
+
     Return None if the rOperator belongs to no chunk.
     """
     if CHUNK not in op.attributes:
@@ -28,7 +30,10 @@ def chunk_of(op: ir.Operation) -> Chunk | None:
 
 
 def mark_chunk(ops: Iterable[ir.Operation], chain: int, number: int) -> None:
-    """Mark the rOperators among ``ops`` as members of chunk ``number`` of chain ``chain``."""
+    """Mark the rOperators among ``ops`` as members of chunk ``number`` of chain ``chain``.
+
+    A chunk computes a part of the results of a chain of dependent rOperators.
+    """
     for op in ops:
         if op.name == "rtask.operator":
             op.attributes[CHUNK] = ir.DenseI64ArrayAttr.get([chain, number])

@@ -11,9 +11,10 @@ CODEGEN = "rtask.codegen"
 """Attribute of a region's private function: the name of the code generator."""
 
 COMPOSITE = "rtask.composite"
-"""Attribute of a composite's operations: the name of the composite.
+"""Attribute of a composite's operations: the composite's name and the number of the match.
 
-Once the operations are outlined, the attribute is on their private function.
+A composite is a match of a code generator's pattern. Once its operations are outlined, their
+private function has the attribute, which is then only the name.
 """
 
 

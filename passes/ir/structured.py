@@ -25,7 +25,7 @@ def is_buffer(value: ir.Value) -> TypeGuard[Buffer]:
 
 
 def as_buffer(value: ir.Value) -> Buffer:
-    """Return a value that is known to be a memref."""
+    """Return ``value`` unchanged, with the type ``Buffer``; an assertion fails for other types."""
     assert is_buffer(value), f"expected a memref, found {value.type}"
     return value
 

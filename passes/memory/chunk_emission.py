@@ -1,4 +1,7 @@
-"""Emits the operations that compute a chain of rOperators chunk by chunk."""
+"""Emits the operations that compute a chain of rOperators chunk by chunk.
+
+A chunk is the computation of a part of the chain's results, with the intermediates that it needs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from rammer_mlir.passes.memory.operator_steps import kernel_names
 
 
 def emit_chunks(chain: ChunkedChain, cut_functions: CutFunctions) -> list[set[ir.Operation]]:
-    """Replace the operations of ``chain`` by operations for each chunk, and join the results.
+    """Replace a chain's operations by operations for each chunk of it, and join the results.
 
     Return the new operations: one set for each chunk, and after them a set with the concatenations
     that join the chunks' results.

@@ -1,5 +1,7 @@
 """Finds chains of rOperators that can be computed in chunks.
 
+A chunk computes a part of the chain's results, with the intermediates that it needs.
+
 A chain starts with its last rOperator, and is extended by producers.
 """
 

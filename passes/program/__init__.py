@@ -1,1 +1,1 @@
-"""Converts IR to the scheduler's task graph, and schedules (plans) to IR and back."""
+"""Builds the scheduler's task graph from IR; converts schedules (plans) to and from IR."""

@@ -38,10 +38,11 @@ class Candidate:
     function: ir.OpView
 
     def changed_readings(self) -> Iterator[Reading | str]:
-        """Yield the readings of the quantized region that have an input or output not of type f32.
+        """Yield the recognized operations of the quantized region that are not entirely in f32.
 
-        For an operation without a reading, yield the operation's name instead, if any of its
-        operands or results is not of type f32.
+        A recognized operation (``Reading``), such as a convolution, is yielded if an input or the
+        output is not of type f32. For an unrecognized IR operation, yield the operation's name
+        instead, if any of its operands or results is not of type f32.
         """
         for unit in units_of(body_of(self.function), {}):
             if not unit.readings and not _is_f32(unit.root):

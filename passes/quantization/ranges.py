@@ -71,7 +71,7 @@ class Histogram:
     counts: Counts = field(default_factory=lambda: np.zeros(2 * _SIDE_BINS))
 
     def widen(self, values: Floats) -> None:
-        """Extend the extremes of the tensor to include ``values``."""
+        """Lower ``low`` and raise ``high`` so that they include all elements of ``values``."""
         if values.size:
             self.low = min(self.low, float(values.min()))
             self.high = max(self.high, float(values.max()))

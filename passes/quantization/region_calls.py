@@ -70,7 +70,7 @@ def body_of(function: ir.OpView) -> ir.Block:
 
 
 def inline_composites(module: ir.Module, function: ir.OpView) -> None:
-    """Inline the calls of composites in a region's function."""
+    """Inline the calls of composites (matches of patterns) in the function of a region."""
     composites = {
         symbol_name(each): each
         for each in functions(module)

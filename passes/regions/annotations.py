@@ -1,5 +1,8 @@
 """Marks operations as parts of composites and regions, by attributes that later passes read.
 
+A composite is a match of a code generator's pattern. A region consists of the composites and single
+operations that are given to the code generator together.
+
 ``rtask.composite = {name = "acc.conv_relu", match = 3 : i64}`` is on all operations of a match,
 ``rtask.region = {codegen = "acc", id = 2 : i64}`` on all operations of a region.
 """
@@ -17,7 +20,7 @@ REGION = "rtask.region"
 """Attribute of an operation: the number of its region and the region's code generator."""
 
 READING = "rtask.reading"
-"""Attribute of a composite's function: the meaning of its operations (``reading_attribute``)."""
+"""Attribute of a composite's function: its recognized operations (``reading_attribute``)."""
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,10 @@ _OPTIONAL = (*_OPTIONAL_METHODS, "min_macs", "pads_apart", "options")
 
 @dataclass(frozen=True)
 class RegionFacts:
-    """The readings and the size of a region.
+    """The recognized operations and the size of a region.
 
     Attributes:
-        readings: the readings (recognized meanings) of the region's operations, in order.
+        readings: the operations recognized in the region, such as convolutions, in order.
         operations: the number of operations; a composite counts as one.
         macs: the number of multiply-accumulates.
         bytes: bytes of all tensors that the region reads, writes and computes, each counted once.
@@ -85,9 +85,10 @@ class Codegen(Protocol):
         ...
 
     def supports(self, reading: Reading) -> bool:
-        """Whether the code generator can generate code for an operation with the given reading.
+        """Whether the code generator can generate code for a recognized operation.
 
-        This method is called for operations that belong to no composite.
+        ``reading`` describes the operation, such as a convolution. This method is called for
+        operations that belong to no composite (a match of one of the ``patterns``).
         """
         ...
 

@@ -1,7 +1,7 @@
 """Recognizes groups of operations: averages, softmax, grouped convolutions.
 
 A group is recognized by its last operation, and only the last operation's result is used outside of
-the group. The recognized meaning is a reading.
+the group. A ``Reading`` describes the recognized group as a single operation.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ROUGH_TOLERANCE = 1e-3
 
 
 def read_average(op: Structured, weights: Weights) -> Reading | None:
-    """Return the reading of an average, else None.
+    """Return the description of an average (``Reading``); None if ``op`` computes no average.
 
     An average is a sum over whole dimensions or windows, divided by the number of elements.
     ``weights`` count as constants.
@@ -160,7 +160,7 @@ def _known(op: Structured, expression: Expression, weights: Weights) -> NDArray[
 
 
 def read_softmax(op: Structured, weights: Weights) -> Reading | None:
-    """Return the reading of a softmax that ends with ``op``, else None.
+    """Return the description of a softmax that ends with ``op`` (``Reading``); None for others.
 
     A softmax is ``exp(x - max) / sum`` or ``exp(x - max) * (1 / sum)``. Maximum and sum are along
     the same dimensions.
@@ -227,7 +227,7 @@ def _is_kept(op: Structured, reduction: Reading) -> bool:
 
 
 def read_grouped(op: ir.OpView, weights: Weights) -> Reading | None:
-    """Return the reading of a grouped convolution that ends with the reshape ``op``, else None.
+    """Return the description of a grouped convolution that ends with ``op``, a reshape; else None.
 
     The reshape merges the dimensions of groups and of filters per group.
     """

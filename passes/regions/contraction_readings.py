@@ -51,7 +51,7 @@ class _Roles:
 
 
 def read_contraction(op: Structured, weights: Weights) -> Reading | None:
-    """Return the reading of a matrix product or convolution, else None.
+    """Recognize a matrix product or convolution; return its description, None if it is neither.
 
     The sums have to start at zero. ``weights`` count as constants.
     """
@@ -63,7 +63,7 @@ def read_contraction(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _read_product(op: Structured, weights: Weights) -> Reading | None:
-    """Return the reading of a matrix product, which may be batched; None for any other contraction.
+    """Recognize a matrix product, also batched, and return its description; None for others.
 
     Batch dimensions have to be the leading dimensions of all operands.
     """
@@ -135,7 +135,7 @@ def _roles(op: Structured, axes: Sequence[Axis]) -> _Roles:
 
 
 def _read_convolution(op: Structured, weights: Weights) -> Reading | None:
-    """Return the reading of a convolution, None for any other contraction.
+    """Recognize a convolution and return its description; None for any other contraction.
 
     The image is the first input, and its first dimension is the batch.
     """

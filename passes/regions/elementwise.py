@@ -30,7 +30,7 @@ Indexing = tuple[tuple[int, ...], ...]
 
 
 def read_elementwise(op: Structured, weights: Weights) -> Reading | None:
-    """Return the reading of an elementwise function, transpose or broadcast, else None.
+    """Recognize an elementwise function, transpose or broadcast; return its ``Reading`` or None.
 
     ``weights`` count as constants.
     """
@@ -52,7 +52,7 @@ def read_elementwise(op: Structured, weights: Weights) -> Reading | None:
 
 
 def read_fill(op: ir.OpView, weights: Weights) -> Reading | None:
-    """Return the reading of a fill with a constant, else None.
+    """Recognize a fill with a constant and return its description; None for any other operation.
 
     ``weights`` count as constants.
     """
@@ -90,10 +90,10 @@ def _dimensions(map_: ir.AffineMap, place: dict[int, int]) -> tuple[int, ...] | 
 def _moved(
     op: Structured, source: Operand, output: Operand, dims: tuple[int, ...]
 ) -> Reading | None:
-    """Return the reading of an operation that only copies elements: a transpose or a broadcast.
+    """Return the description of an operation that only copies elements: a transpose or broadcast.
 
     ``dims`` has, for each dimension of ``source``, the dimension of the result that indexes it. The
-    reading is a transpose if ``dims`` contains all dimensions of ``output``, else a broadcast.
+    operation is a transpose if ``dims`` contains all dimensions of ``output``, else a broadcast.
     """
     operations = (op.op.operation,)
     if sorted(dims) == list(range(output.rank)):

@@ -1,6 +1,7 @@
 """Cuts a sequence of operations into intervals of consecutive operations.
 
-An interval that fits a code generator's limits can become a region.
+An interval that fits a code generator's limits can become a region, which the code generator
+compiles as a whole.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Computes the bytes, and the count of inputs and outputs, of all intervals of consecutive units.
 
-Each interval is a candidate for a region. A unit is a composite, or a single operation with the
-operations of its reading.
+Each interval is a candidate for a region. A unit is a composite (a match of a code generator's
+pattern), or the IR operations of a recognized tensor operation, or any other single operation.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ Int64Array = NDArray[np.int64]
 @dataclass(frozen=True)
 class IntervalSizes:
     """The sizes of the intervals of consecutive units that end with the same unit.
+
+    A unit is a composite (a match of a code generator's pattern) or a single tensor operation.
 
     Each array has an element for each interval, the longest interval first; the last element is
     that of the interval with a single unit.
@@ -77,6 +79,8 @@ def interval_sizes(
 @dataclass
 class _Intervals:
     """The sizes of all intervals of consecutive units that end with the last appended unit.
+
+    A unit is a composite (a match of a code generator's pattern) or a single tensor operation.
 
     Element ``b`` of the arrays ``bytes``, ``transfer_bytes`` and ``values`` belongs to the interval
     that begins with unit ``b`` of the sequence.

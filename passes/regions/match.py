@@ -1,6 +1,7 @@
-"""Defines a match of a pattern: the matched readings, and the operands bound to wildcards.
+"""Defines a match of a pattern: the matched operations, and the operands bound to wildcards.
 
-A reading is the meaning of one or more operations (``reading.py``). A wildcard is a pattern of any
+An operation is a reading: IR operations recognized as a known tensor operation, such as a
+convolution (``reading.py``). A wildcard is a pattern of any
 value, with or without a name. A match binds the name to the operand that the wildcard matches.
 """
 
@@ -18,7 +19,7 @@ Names: TypeAlias = Mapping[str, Operand]
 
 @dataclass(frozen=True)
 class Match:
-    """An accepted match of a pattern in a graph of readings, the meanings of operations.
+    """An accepted match of a pattern in a graph of readings (recognized tensor operations).
 
     Attributes:
         readings: the matched readings in the graph's order; the last reading is the root.
@@ -32,7 +33,7 @@ class Match:
 
     @property
     def root(self) -> Reading:
-        """The last reading of the match, whose output is the result of the matched pattern."""
+        """The last operation of the match, whose output is the result of the matched pattern."""
         return self.readings[-1]
 
     def __getitem__(self, name: str) -> Operand:

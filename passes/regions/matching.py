@@ -1,8 +1,9 @@
 """Matches patterns in a graph of readings, and chooses matches that become composites.
 
-A reading is the meaning of one or more operations (``reading.py``). The root of a match is the
-reading whose result the pattern describes. Matching proceeds from a root
-to its operands and backtracks over all alternatives of a pattern, so that it finds a match whenever
+A reading is a known tensor operation, such as a convolution, that was recognized in one or more IR
+operations (``reading.py``). A composite is a match that a code generator computes as a whole. The
+root of a match is the reading whose result the pattern describes. Matching proceeds from a root to
+its operands and backtracks over all alternatives of a pattern, so that it finds a match whenever
 there is one. A match is accepted only if the root's output is the only value of the match that is
 used outside of the match.
 """
@@ -31,15 +32,15 @@ from rammer_mlir.passes.regions.reading import Operand, Reading
 
 
 class ReadingGraph:
-    """The readings of a block's operations in order, and the use-def chains between them."""
+    """The readings (recognized operations) of a block, and the use-def chains between them."""
 
     def __init__(self, readings: Sequence[Reading], used_elsewhere: Collection[Hashable]) -> None:
-        """Connect readings by the values that they compute and use.
+        """Connect recognized operations by the values that they compute and use.
 
         Args:
-            readings: readings in topological order.
-            used_elsewhere: the values that the function returns, or that operations use for which
-                there is no reading.
+            readings: the recognized operations in topological order.
+            used_elsewhere: the values that the function returns, or that unrecognized operations
+                use.
         """
         self.readings = readings
         self._elsewhere = frozenset(used_elsewhere)
@@ -50,13 +51,14 @@ class ReadingGraph:
                 self._readers.setdefault(operand.value, set()).add(number)
 
     def producer(self, value: Hashable) -> int | None:
-        """Return the index of the reading that computes ``value``; None if no reading does."""
+        """Return the index of the recognized operation that computes ``value``, else None."""
         return self._producer.get(value)
 
     def escapes(self, number: int, inside: Collection[int]) -> bool:
-        """Whether the output of reading ``number`` has a user that is not a reading in ``inside``.
+        """Whether the output of operation ``number`` has a user that is not in ``inside``.
 
-        A return, or an operation without a reading, is such a user.
+        The operations are the recognized ones, given by index. A return, or an operation that is
+        not recognized, is never in ``inside``.
         """
         value = self.readings[number].output.value
         return value in self._elsewhere or not self._readers.get(value, set()) <= set(inside)
@@ -70,7 +72,7 @@ class _State:
         values: the value that each pattern object has matched.
         names: the operand that is bound to each named wildcard, a pattern of any value.
         outer: the values that are bound to wildcards; none may be computed inside the match.
-        numbers: the indices of the matched readings in the graph.
+        numbers: the indices of the matched operations in the graph.
     """
 
     values: Mapping[Pattern, Hashable] = field(default_factory=dict[Pattern, Hashable])
@@ -99,10 +101,10 @@ def matches(
     The root's output is the only value of a match that is used outside of the match.
 
     Args:
-        graph: the graph of readings.
+        graph: the graph of recognized operations (readings).
         pattern: the pattern of the root's result.
         root: the index of the root in ``graph``.
-        taken: the indices of readings that no match may contain.
+        taken: the indices of operations that no match may contain.
     """
     for state in _match(graph, pattern, graph.readings[root].output, _State(), taken):
         if root not in state.numbers or _is_inside(graph, state):
@@ -174,7 +176,7 @@ def _has(reading: Reading, attributes: Mapping[str, object]) -> bool:
 
 
 def _orders(reading: Reading) -> Iterator[Sequence[Operand]]:
-    """Yield the inputs of a reading in each order that gives the same result, the IR's order first.
+    """Yield the inputs of an operation in each order of equal result, the IR's order first.
 
     Only the two inputs of a commutative kind have a second order.
     """
@@ -199,7 +201,7 @@ def _match_operands(
 
 @dataclass(frozen=True)
 class Composite:
-    """A match that becomes a composite, and the name of its pattern."""
+    """A match that a code generator computes as a whole, and the name of its pattern."""
 
     name: str
     match: Match
@@ -208,19 +210,19 @@ class Composite:
 def find_composites(
     graph: ReadingGraph, patterns: Sequence[CompositePattern], taken: Collection[int] = ()
 ) -> list[Composite]:
-    """Choose matches that share no reading; return them in the order of their roots.
+    """Choose matches that share no operation; return them in the order of their roots.
 
     These criteria choose among matches that overlap, the most important first:
 
     - higher priority of the pattern
-    - larger count of readings
+    - larger count of operations
     - later root
     - earlier pattern in ``patterns``
 
     Args:
-        graph: the graph of readings.
+        graph: the graph of recognized operations (readings).
         patterns: the patterns of all code generators.
-        taken: the indices of readings that already belong to composites.
+        taken: the indices of operations that already belong to composites.
     """
     used = set(taken)
     kinds = [frozenset(root_kinds(pattern.pattern)) for pattern in patterns]
@@ -253,11 +255,11 @@ def _offer(
 
     Args:
         waiting: the heap of matches; a smaller key is preferred.
-        graph: the graph of readings.
+        graph: the graph of recognized operations (readings).
         pattern: the pattern.
         at: the index of the root in ``graph``, and the index of the pattern in the list of all
             patterns.
-        used: the indices of readings that the match may not contain.
+        used: the indices of operations that the match may not contain.
     """
     root, place = at
     for match in matches(graph, pattern.pattern, root, used):

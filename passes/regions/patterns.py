@@ -1,4 +1,6 @@
-"""Defines patterns over readings, for code generators to describe composites.
+"""Defines patterns of recognized operations, for code generators to describe composites.
+
+A composite is a group of operations that a code generator computes as a whole.
 
 Example::
 
@@ -77,9 +79,9 @@ class Op(Pattern):
     """A pattern of the result of an operation.
 
     Attributes:
-        kinds: the accepted kinds of the operation's reading.
+        kinds: the accepted kinds of the operation, such as ``conv2d``.
         operands: the patterns of the operation's inputs; None for any inputs.
-        attributes: required attributes of the operation's reading, with their values.
+        attributes: required attributes of the operation, with their values.
     """
 
     kinds: tuple[str, ...]
@@ -140,13 +142,13 @@ def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute)
     """Return a pattern of an operation of the given kind, or of one of several kinds.
 
     Args:
-        kind: the kind or kinds of the operation's reading.
+        kind: the accepted kind or kinds, such as ``conv2d``; ``docs/ir.md`` lists all kinds.
         operands: a pattern for each input, in any order if the kind is commutative. Without
             operands, the pattern matches any inputs.
-        attributes: required values of the reading's attributes.
+        attributes: required values of the operation's attributes.
 
     Raises:
-        OptionError: if no reading has such a kind, or if readings of these kinds lack one of the
+        OptionError: if a kind is unknown, or if operations of these kinds lack one of the
             attributes or have a different count of inputs.
     """
     kinds = (kind,) if isinstance(kind, str) else kind
@@ -200,7 +202,7 @@ class CompositePattern:
 
 
 def root_kinds(pattern: Pattern) -> Iterator[str]:
-    """Yield the kinds of readings that can be the root of a match of ``pattern``."""
+    """Yield the kinds of operations that can be the root of a match of ``pattern``."""
     if isinstance(pattern, Op):
         yield from pattern.kinds
     elif isinstance(pattern, Typed):

@@ -1,4 +1,7 @@
-"""Defines readings: the meaning of an operation, independent of its form in the IR."""
+"""Defines readings: tensor operations, such as a convolution, that are recognized in the IR.
+
+A reading describes the operation independently of its form in the IR.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from rammer_mlir.passes.regions.expressions import Expression
 Attribute: TypeAlias = (
     bool | int | float | str | tuple[int, ...] | tuple[tuple[int, ...], ...] | Expression
 )
-"""The value of an attribute of a reading."""
+"""The value of an attribute of a recognized operation (``Reading``)."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Reading:
-    """The meaning of one or several operations that together compute a single result.
+    """A known tensor operation that was recognized in one or several operations of the IR.
 
-    Operations can share a reading only if no other operation uses their intermediate results. For
-    example, a convolution and the padding of its image share a reading if only the convolution
+    IR operations can share a reading only if no other operation uses their intermediate results.
+    For example, a convolution and the padding of its image share a reading if only the convolution
     reads the padded image. ``docs/ir.md`` lists all kinds with their attributes.
 
     Attributes:
@@ -49,7 +52,7 @@ class Reading:
         inputs: the inputs in the order of the kind's definition.
         output: the only result.
         attributes: the attributes of the kind, by name.
-        operations: the operations in the IR's order; the last operation computes ``output``.
+        operations: the IR operations in order; the last operation computes ``output``.
         macs: count of multiply-accumulates.
     """
 

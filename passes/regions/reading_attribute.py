@@ -1,4 +1,7 @@
-"""Writes readings as attributes of composites' functions, for code generators to inspect."""
+"""Describes a composite's recognized operations in an attribute, for code generators to inspect.
+
+A composite is a match of a code generator's pattern; its operations are moved to a function.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from rammer_mlir.passes.regions.reading import Attribute, Reading
 
 
 def reading_attribute(readings: Sequence[Reading]) -> ir.DictAttr:
-    """Return the attribute that describes a composite by its readings, given in order.
+    """Return the attribute that describes a composite by its recognized operations (readings).
 
-    The main reading is the one with the most multiply-accumulates; on a tie, the first. The result
-    contains the main reading's kind and attributes, and the kinds of the readings before and after
-    the main reading, as ``before`` and ``after``.
+    ``readings`` are in order. The main operation has the most multiply-accumulates; on a tie, it is
+    the first of them. The result contains the main operation's kind and attributes, and the kinds
+    of the operations before and after the main operation, as ``before`` and ``after``.
     """
     main = max(readings, key=lambda reading: reading.macs)
     place = list(readings).index(main)

@@ -1,4 +1,4 @@
-"""Lists the kinds of readings, and checks the kinds that patterns name."""
+"""Lists the kinds of recognized operations (readings), and checks the kinds in patterns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = frozenset(
         *("elementwise", *FUNCTIONS, *NAMES),
     }
 )
-"""All kinds of readings except ``cast_TYPE``."""
+"""All kinds of recognized operations except ``cast_TYPE``."""
 
 
 _WINDOWS = ("kernel", "strides", "dilations", "pads", "layout")
@@ -44,21 +44,21 @@ _ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "pad": ("low", "high", "value"),
     "fill": ("value",),
 }
-"""Attributes of readings by kind, except element-wise functions, which have parameters."""
+"""Attributes of operations by kind, except element-wise functions, which have parameters."""
 
 _NUM_INPUTS: dict[str, int] = {
     **{kind: 2 for kind in _ATTRIBUTES if "conv" in kind or "matmul" in kind},
     **{kind: 1 for kind in _ATTRIBUTES if kind.endswith("_pool") or "axes" in _ATTRIBUTES[kind]},
     **{kind: 1 for kind in ("transpose", "reshape", "broadcast", "slice", "pad")},
 }
-"""Number of inputs of readings by kind, for kinds where it is fixed."""
+"""Number of inputs of operations by kind, for kinds where it is fixed."""
 
 
 def check_pattern(kinds: Sequence[str], num_operands: int, attributes: Iterable[str]) -> None:
-    """Check that readings of at least one of ``kinds`` can match a pattern.
+    """Check that operations of at least one of ``kinds`` can match a pattern.
 
     Args:
-        kinds: known kinds of readings.
+        kinds: known kinds of operations.
         num_operands: count of the pattern's operands; 0 if the pattern accepts any operands.
         attributes: names of the attributes that the pattern requires.
 
@@ -84,7 +84,7 @@ def _names(kinds: Sequence[str]) -> str:
 
 
 def check_kind(kind: str) -> None:
-    """Check that ``kind`` is a kind of reading.
+    """Check that ``kind`` is a known kind of operation.
 
     Raises:
         OptionError: if ``kind`` is unknown; the message suggests a kind with a similar name, if

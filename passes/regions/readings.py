@@ -1,8 +1,8 @@
-"""Finds the meaning of operations at the `linalg` stage, as readings.
+"""Recognizes known tensor operations, such as convolutions, in the IR of the `linalg` stage.
 
-A reading is derived from loops, indexing maps and bodies, not from names, so that it does not
-depend on the producer of the IR. An operation without a reading matches no pattern of a code
-generator.
+A recognized operation is called a reading. It is derived from loops, indexing maps and bodies, not
+from names, so that it does not depend on the producer of the IR. IR operations that are not
+recognized match no pattern of a code generator.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rammer_mlir.passes.regions.weights import Weights
 
 
 def read(op: ir.OpView, weights: Weights | None = None) -> Reading | None:
-    """Return the reading whose last operation is ``op``.
+    """Return the tensor operation, such as a convolution, whose last IR operation is ``op``.
 
-    The reading may include preceding operations whose results only this reading uses. Return None
-    if no kind of reading describes ``op``.
+    The returned reading may include preceding IR operations whose results are not used elsewhere,
+    such as the padding before a convolution. Return None if ``op`` is not recognized.
 
     Args:
         op: an operation in a block of static tensors.
@@ -46,9 +46,9 @@ def read(op: ir.OpView, weights: Weights | None = None) -> Reading | None:
 
 
 def read_all(operations: Iterable[ir.OpView], weights: Weights | None = None) -> list[Reading]:
-    """Return the readings of a block's operations, in order of their last operations.
+    """Return the tensor operations that are recognized in a block, as readings.
 
-    An operation is in at most one reading.
+    Readings are in the order of their last IR operations. No two readings share an IR operation.
     """
     given = list(operations)
     free: set[object] = {op.operation for op in given}
@@ -68,7 +68,7 @@ _REMEMBERED: ContextVar[dict[tuple[ir.Value, bool], Reading | None] | None] = Co
 
 @contextmanager
 def remembered_readings() -> Generator[None]:
-    """Return a context manager inside which `read_all` memoizes readings.
+    """Return a context manager inside which `read_all` memoizes readings (recognized operations).
 
     `forget_readings` discards the memoized readings.
     """
@@ -80,7 +80,7 @@ def remembered_readings() -> Generator[None]:
 
 
 def forget_readings() -> None:
-    """Discard memoized readings.
+    """Discard memoized readings (recognized operations).
 
     Call this function after every change to operations; a change of attributes alone needs no call.
     """

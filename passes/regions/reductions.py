@@ -56,11 +56,11 @@ def starts_at(op: Structured, number: float) -> bool:
 
 
 def read_reduction(op: Structured, weights: Weights) -> Reading | None:
-    """Return the reading of a reduction of one input, along whole dimensions or over windows.
+    """Recognize a reduction of one input, along whole dimensions or over windows.
 
-    Return None for any other operation. A reduction over windows has a second operand in the IR,
-    whose shape is the size of the windows and whose elements are not read. ``weights`` count as
-    constants.
+    Return its description, or None for any other operation. A reduction over windows has a second
+    operand in the IR, whose shape is the size of the windows and whose elements are not read.
+    ``weights`` count as constants.
     """
     reads = [number for number in range(len(op.inputs)) if op.reads_input(number)]
     if op.num_outputs != 1 or all(op.parallel) or reads != [0]:

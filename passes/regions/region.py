@@ -22,16 +22,16 @@ from rammer_mlir.programs.modules import Requirement
 
 @dataclass(frozen=True)
 class RegionOperation:
-    """A composite, or a single operation, of a region.
+    """A single operation of a region, or a composite (a match of a code generator's pattern).
 
     The values of a region are numbered: the region's inputs first, then the results of the region's
     operations.
 
     Attributes:
-        name: the composite's name, or the kind of the operation's reading; MLIR's name of the
-            operation if it has no reading.
-        readings: the readings of the operation or composite; empty if an operation has no reading.
-        values: maps each operand and result of the readings, given by its IR value
+        name: the composite's name, or the kind of the recognized operation, such as ``conv2d``;
+            MLIR's name of an operation that is not recognized.
+        readings: the recognized operations, several for a composite; empty if none is recognized.
+        values: maps each operand and result of ``readings``, given by its IR value
             (``Operand.value``), to its number in the region; values inside a composite have no
             number.
         inputs: the numbers of the operands of the operation or composite.

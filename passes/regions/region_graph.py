@@ -1,6 +1,7 @@
 """Builds the graph of an entry function's units, with the regions that they form.
 
-A unit is a composite, or a single operation with the operations of its reading.
+A unit is a composite (a match of a code generator's pattern), or the IR operations of a recognized
+tensor operation such as a convolution, or any other single operation.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ On buffers, both are operands of the region's rOperator, and so is the scratch m
 @dataclass(frozen=True)
 class RegionGraph:
     """The graph of the units of a module's entry function, with their assignment to regions.
+
+    A unit is a composite (a match of a code generator's pattern) or a single tensor operation.
 
     Attributes:
         units: the units in topological order; other attributes and methods name a unit by its index
@@ -114,7 +117,7 @@ class RegionGraph:
         return graph
 
     def facts(self, numbers: Sequence[int]) -> RegionFacts:
-        """Return readings, sizes and costs of a region that consists of the units ``numbers``."""
+        """Return recognized operations, sizes and costs of the region of the units ``numbers``."""
         units = [self.units[number] for number in numbers]
         sizes = {value: size for unit in units for value, size in unit.num_bytes.items()}
         boundary = [*self.inputs(numbers), *self.outputs(numbers)]

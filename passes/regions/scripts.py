@@ -20,8 +20,8 @@ def apply_script(module: ir.Module, path: Path) -> None:
 
     The script sets the attribute ``rtask.composite`` of operations. Its value is one of these:
 
-    - a string, the composite's name: the operation and the preceding operations of its reading form
-      a separate match
+    - a string, the composite's name: the operation forms a separate match, together with preceding
+      operations that are recognized as part of it, such as the padding before a convolution
     - the whole attribute, with name and match number: operations with equal attributes form a match
 
     Raises:

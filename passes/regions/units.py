@@ -1,7 +1,8 @@
-"""Divides a block into units: a unit is a composite, or all operations of a reading.
+"""Divides a block into units, the groups of operations that are never in different regions.
 
-An operation without a reading is a unit. Constants, empty tensors and fills are not units, because
-every user gets a copy.
+A unit is a composite (a match of a code generator's pattern), the IR operations of a recognized
+tensor operation such as a convolution, or any other single operation. Constants, empty tensors and
+fills are not units, because every user gets a copy.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from rammer_mlir.passes.regions.weights import Weights
 
 @dataclass(frozen=True)
 class Unit:
-    """Operations that are never separated: a composite, or the operations of a reading.
+    """Operations of a block that belong to the same region or to none.
 
-    An operation that belongs to no composite and has no reading is a separate unit.
+    A unit is a composite (a match of a code generator's pattern), the IR operations of a recognized
+    tensor operation such as a convolution, or any other single operation.
 
     Attributes:
         operations: the operations in the block's order; operations outside of the unit use only
             results of the last operation.
-        readings: the readings of the operations in order; an operation without a reading adds none.
+        readings: the recognized tensor operations in order; empty if none is recognized.
         composite: the composite's name and number (``rtask.composite``); None if the unit is no
             composite.
         region: code generator and number (``rtask.region``) of the region that contains the unit;

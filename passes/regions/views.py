@@ -11,9 +11,9 @@ from rammer_mlir.passes.regions.weights import Weights, operand_of
 
 
 def read_view(op: ir.OpView, weights: Weights) -> Reading | None:
-    """Return the reading of a reshape, slice, concatenation or padding.
+    """Recognize a reshape, slice, concatenation or padding.
 
-    Return None for any other operation. ``weights`` count as constants.
+    Return its description, or None for any other operation. ``weights`` count as constants.
     """
     operation = op.operation
     if operation.name in RESHAPES and len(operation.operands) == 1:
@@ -41,7 +41,7 @@ def _moved(
 
 
 def _read_slice(op: ir.Operation, weights: Weights) -> Reading | None:
-    """Return the reading of a slice with static offsets, possibly rank-reducing, else None.
+    """Recognize a slice with static offsets, maybe rank-reducing; return its ``Reading`` or None.
 
     ``weights`` count as constants.
     """

@@ -1,4 +1,7 @@
-"""Describes operands of readings, and reads the values of constants that the IR stores."""
+"""Finds the weights of an entry function, and reads the values of weights and constants.
+
+The module also describes the operands of recognized operations such as convolutions (``Reading``).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def weights_of(module: ir.Module) -> Weights:
 
 
 def operand_of(value: ir.Value, weights: Weights) -> Operand:
-    """Return a description of a value as a reading's operand; ``weights`` count as constants."""
+    """Return a description of a value as an operand; ``weights`` count as constants."""
     kind = value.type
     element = kind.element_type if isinstance(kind, ir.RankedTensorType) else kind
     return Operand(value, tuple(shape_of(value)), str(element), _is_known(value, weights))

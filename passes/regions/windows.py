@@ -94,7 +94,10 @@ def layout_of(map_: ir.AffineMap, letters: Mapping[int, str], axes: Sequence[Axi
 
 
 def window_attributes(op: Structured, axes: Sequence[Axis]) -> dict[str, Attribute]:
-    """Return the attributes of a reading for its windows: size, stride and dilation per axis."""
+    """Return the attributes of a pool or convolution that describe its windows.
+
+    They are the size, stride and dilation per axis.
+    """
     sizes = tuple(1 if axis.window is None else op.extents[axis.window] for axis in axes)
     return {
         "kernel": sizes,

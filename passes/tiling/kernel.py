@@ -367,10 +367,10 @@ def whole(value: ir.Value) -> Box:
 
 
 def tile_cost(computation: Computation, domain: TiledDomain) -> TileCost:
-    """Return the scalar operations of an rTask of full size, and the bytes that it accesses.
+    """Return the number of scalar operations of an rTask, and of bytes that it accesses.
 
-    With a loop over panels whose trip count is no multiple of the tile size, operations are the
-    average over all rTasks.
+    Both are those of a full-size tile. Exception: if the tile size does not divide the trip count
+    of a loop over panels, the number of operations is the average over all rTasks.
     """
     operations = 0
     for index, op in enumerate(domain.space.operations):

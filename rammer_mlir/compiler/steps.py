@@ -302,12 +302,13 @@ def _keep_device_code(
     work.binary, work.image = code, replace(image, code_kind=kind, resources=found)
 
 
-def translate_for_emulator(*, checked: bool, traced: bool) -> Step:
+def translate_for_emulator(gpu: GpuTarget, *, checked: bool, traced: bool) -> Step:
     """Return the step that translates the kernel and the emulator's runtime to LLVM IR.
 
-    The LLVM IR is for this machine's processor. With ``checked``, the code checks memory accesses;
-    with ``traced``, the code records memory accesses. With ``checked``, the step raises TargetError
-    if the program contains external rKernels, because their accesses cannot be checked.
+    The LLVM IR is for this machine's processor; ``gpu`` is the emulated GPU. With ``checked``, the
+    code checks memory accesses; with ``traced``, the code records memory accesses. With
+    ``checked``, the step raises TargetError if the program contains external rKernels, because
+    their accesses cannot be checked.
     """
 
     def translate(work: Work) -> None:
@@ -320,7 +321,9 @@ def translate_for_emulator(*, checked: bool, traced: bool) -> Step:
                 "without checks"
             )
         (name,) = kernel_names(work.module)
-        work.kernel = lower_gpu_kernel(work.module, name, checked=checked, traced=traced)
+        work.kernel = lower_gpu_kernel(
+            work.module, name, checked=checked, traced=traced, shared_limit=gpu.shared_limit
+        )
         work.text = work.kernel.text
 
     return translate

@@ -56,6 +56,14 @@ def missing(needs: Sequence[Requirement]) -> str | None:
     return next(filter(None, problems), None)
 
 
+def installed_versions(needs: Iterable[Requirement]) -> str:
+    """Return the names and versions of required packages, which must be installed.
+
+    The result is a text such as "onnxruntime 1.31.0"; a comma separates packages.
+    """
+    return ", ".join(f"{need.package} {distribution(need.package).version}" for need in needs)
+
+
 def _check(module: CodeModule, need: Requirement) -> None:
     problem = unmet(need)
     if problem:

@@ -213,7 +213,7 @@ class HostedModel(ComposedModel):
         write_tree(place, self, None if sign is None else signer_of(sign))
 
     def node(self, tree: TreeWriter) -> Node:
-        """Add the parts in memory to ``tree``; return this model's JSON description."""
+        """Add the parts in memory to the artifact content ``tree``; return the JSON description."""
         return {
             **self.described("host"),
             "program": write_program(self.program, ArrayWriter(tree.weights.place)),

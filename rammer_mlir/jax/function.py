@@ -18,6 +18,7 @@ from rammer_mlir.frontends.jax.package import jax_package
 from rammer_mlir.options import DEFAULT_SPECIALIZATIONS
 from rammer_mlir.runtime.compiled import RunnableModel
 from rammer_mlir.support.aligned import LARGE
+from rammer_mlir.support.exact_key import exact_key
 
 _SETTINGS = (
     "jax_enable_x64",
@@ -67,7 +68,7 @@ class CompiledFunction:
     """A JAX function that is compiled at its first call with each kind of arguments.
 
     Two calls have the same kind of arguments if the structures, shapes and dtypes of their arrays
-    and the values of their static arguments are equal.
+    and the types and values of their static arguments are equal (``exact_key``).
     """
 
     def __init__(
@@ -83,12 +84,11 @@ class CompiledFunction:
         """
         from rammer_mlir.compiler.options import check_specializations
 
-        jax = jax_package()
         check_specializations(specializations)
         self._numbers = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
         self._names = _parameters(function, self._numbers)
-        # Without ``keep_unused``, the module would lack the unused arguments.
-        self._jitted = jax.jit(function, static_argnums=self._numbers, keep_unused=True)
+        self._function = function
+        _jitted(function, self._numbers)  # for its checks of the numbers
         self._limit, self._options = specializations, options
         self._compiled: OrderedDict[object, tuple[RunnableModel, Any, list[Any]]] = OrderedDict()
         self._lock = RLock()  # a function may call itself while it is traced
@@ -119,8 +119,8 @@ class CompiledFunction:
         key = (
             structure,
             tuple(_kind(array, leaf) for array, leaf in zip(arrays, leaves, strict=True)),
-            tuple((type(args[at]), args[at]) for at in range(len(args)) if at in static),
-            tuple((name, type(v), v) for name, v in sorted(kwargs.items()) if name in self._names),
+            tuple(exact_key(args[at]) for at in range(len(args)) if at in static),
+            tuple((k, exact_key(v)) for k, v in sorted(kwargs.items()) if k in self._names),
             tuple(getattr(jax.config, name, None) for name in _SETTINGS),
         )
         with self._lock:
@@ -134,13 +134,13 @@ class CompiledFunction:
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Return the ``jax.stages.Lowered`` of the function, traced for these arguments."""
-        return self._jitted.lower(*args, **kwargs)
+        return _jitted(self._function, self._numbers).lower(*args, **kwargs)
 
     def _specialization(
         self, key: object, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> tuple[RunnableModel, Any, list[Any]]:
         if key not in self._compiled:
-            lowered = self._jitted.lower(*args, **kwargs)
+            lowered = self.lower(*args, **kwargs)
             model = rammer_mlir.compile(lowered, **self._options)
             kinds = [leaf.dtype for leaf in jax_package().tree.leaves(lowered.out_info)]
             self._compiled[key] = cast("RunnableModel", model), lowered.out_tree, kinds
@@ -148,6 +148,21 @@ class CompiledFunction:
                 self._compiled.popitem(last=False)  # do not close: a run may still use it
         self._compiled.move_to_end(key)
         return self._compiled[key]
+
+
+def _jitted(function: Callable[..., Any], numbers: Sequence[int]) -> Any:
+    """Return ``jax.jit`` of a function whose arguments at the positions ``numbers`` are static.
+
+    JAX shares no trace between the results of two calls.
+    """
+
+    # Of one function, JAX reuses the trace for an equal static argument, such as (1,) for (1.0,).
+    @functools.wraps(function)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    # Without ``keep_unused``, the module would lack the unused arguments.
+    return jax_package().jit(traced, static_argnums=numbers, keep_unused=True)
 
 
 def _parameters(function: Callable[..., Any], numbers: Sequence[int]) -> frozenset[str]:

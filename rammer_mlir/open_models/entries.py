@@ -131,7 +131,7 @@ class EntriesModel(ComposedModel):
         write_tree(place, self, None if sign is None else signer_of(sign))
 
     def node(self, tree: TreeWriter) -> Node:
-        """Add the functions' models to ``tree``; return this model's JSON description."""
+        """Add the functions' models to the artifact content ``tree``; return this model as JSON."""
         entries = [{"name": name, "model": tree.node(m)} for name, m in self._entries.items()]
         return {**self.described("entries"), "entries": entries}
 

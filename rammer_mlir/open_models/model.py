@@ -292,7 +292,11 @@ class OpenModel(ComposedModel):
             write_specializations(place, self._signature, programs, signer)
 
     def node(self, tree: TreeWriter) -> Node:
-        """Add the specializations in memory to ``tree``; return this model's JSON description."""
+        """Add the specializations in memory to an artifact; return this model's manifest node.
+
+        ``tree`` collects the content of the artifact. The manifest is JSON; the node describes the
+        model and its specializations.
+        """
         with self.held() as held:
             found = [{"key": _written(key), "model": tree.node(model)} for key, model in held]
         tree.is_incomplete = tree.is_incomplete or not found

@@ -108,7 +108,10 @@ class ComposedModel(RunnableModel):
 
     @abstractmethod
     def node(self, tree: TreeWriter) -> Node:
-        """Add the programs in memory to ``tree``; return this model's JSON description."""
+        """Add the programs in memory to an artifact; return this model's manifest node (JSON).
+
+        ``tree`` collects the content of the artifact.
+        """
 
     def described(self, kind: str) -> Node:
         """Return this model's manifest node, with only the keys common to all composed models.

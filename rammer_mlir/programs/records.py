@@ -80,7 +80,7 @@ Record = RunRecord | BarrierRecord
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch of the program's code: the records of each vEU, in order."""
+    """A launch of the program's code: the records (rTask runs, barriers) of each vEU, in order."""
 
     veus: tuple[tuple[Record, ...], ...]
 
@@ -94,12 +94,12 @@ class Launch:
 
     @property
     def num_records(self) -> int:
-        """Return the number of records of all vEUs."""
+        """Return the number of records (rTask runs and barriers) of all vEUs."""
         return sum(map(len, self.veus))
 
     @property
     def busy_veus(self) -> int:
-        """Number of vEUs that have to run: the last vEU with records, and all before it.
+        """Number of vEUs that have to run: the last vEU with runs or barriers, and all before it.
 
         The number is at least 1. Programs of a few short rTasks often have records only for the
         first vEU.
@@ -117,7 +117,7 @@ class Launch:
         return tuple(map(frozenset, found))
 
     def records(self) -> Iterator[Record]:
-        """Yield the records of all vEUs, in vEU order."""
+        """Yield the records (rTask runs and barriers) of all vEUs, in vEU order."""
         for records in self.veus:
             yield from records
 

@@ -17,6 +17,7 @@ from rammer_mlir.errors import OptionError, RammerError, UnsupportedError
 from rammer_mlir.frontends.pytorch.package import pytorch
 from rammer_mlir.options import DEFAULT_SPECIALIZATIONS
 from rammer_mlir.pytorch.model import TorchModel, compile
+from rammer_mlir.support.exact_key import exact_key
 from rammer_mlir.support.log import LOGGER
 
 _Signature = tuple[object, ...]
@@ -133,11 +134,11 @@ def _signature_of(value: Any) -> object:
     """Return the part of a specialization's key that describes one input of the graph.
 
     For a tensor, this is its shape, dtype and device type; for another value, its type and the
-    value.
+    value, a floating-point number by its bits.
     """
     if isinstance(value, pytorch().Tensor):
         return (tuple(value.shape), value.dtype, value.device.type)
-    return (type(value).__name__, value)
+    return exact_key(value)
 
 
 def _is_weight(value: object) -> bool:

@@ -215,6 +215,8 @@ class Executable(CompiledModel):
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
         """Run once, and write the begin and end times of each vEU's records to a file.
 
+        A record is a run of consecutive rTasks of an rOperator, or a barrier.
+
         Args:
             path: the file; an HTML page if its name ends in ``.html``, else a Chrome trace (JSON).
             feeds: arrays by input name.
@@ -222,9 +224,10 @@ class Executable(CompiledModel):
         write_timelines(path, [self.record(feeds)])
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
-        """Run once on ``feeds``; return the measured begin and end times of all vEUs' records.
+        """Run once on ``feeds``; return the measured begin and end times of each vEU's records.
 
-        ``title`` is the heading of the timeline.
+        A record is a run of consecutive rTasks of an rOperator, or a barrier. ``title`` is the
+        heading of the timeline.
         """
         inputs = check_inputs(self.signature, feeds)
         outputs = check_outputs(self.signature, {}, inputs)

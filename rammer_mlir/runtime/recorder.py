@@ -13,7 +13,10 @@ from rammer_mlir.timeline.spans import Timeline
 
 
 class Recorder:
-    """Buffers to which compiled code writes the begin and end times of records during a run."""
+    """Buffers to which compiled code writes the begin and end times of records during a run.
+
+    A record is a sequence of consecutive rTasks of an rOperator on a vEU, or a barrier.
+    """
 
     def __init__(self, image: CpuImage) -> None:
         """Allocate memory for the begin and end times of each record of each vEU.

@@ -7,8 +7,12 @@ from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
 
-_RELEVANT = ("avx", "fma", "f16c", "bmi", "sse", "ssse", "popcnt", "abm", "movbe", "amx", "asimd")
-"""Prefixes of the names of instruction sets that code generators use."""
+_RELEVANT = (
+    *("avx", "fma", "f16c", "bmi", "sse", "ssse", "popcnt", "abm", "movbe", "amx", "adx"),
+    *("gfni", "aes", "vaes", "pclmulqdq", "vpclmulqdq", "sha", "3dnowprefetch"),
+    *("asimd", "sve", "i8mm", "bf16", "atomics", "fphp", "crc32"),
+)
+"""Prefixes of the names of instruction sets that code generators use, on x86-64 and AArch64."""
 
 
 @cache

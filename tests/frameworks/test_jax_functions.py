@@ -218,6 +218,17 @@ def test_arguments_of_equal_numbers_and_other_types_are_compiled_each() -> None:
         assert same(key).dtype == key.dtype
 
 
+def test_types_within_static_arguments_count() -> None:
+    def scaled(x: Any, y: Any) -> Any:
+        return x * y[0], 1.0 / jnp.float32(y[0])
+
+    ours = rammer_mlir.jax.jit(scaled, static_argnums=1)
+    x = jnp.arange(1, 4, dtype=jnp.int32)
+    for static in ((1,), (1.0,), (True,), (0.0,), (-0.0,)):
+        assert_equal(ours(x, static), scaled(x, static))
+        assert_equal(ours(x, y=static), scaled(x, static))
+
+
 def test_settings_of_jax_distinguish_compiled_functions() -> None:
     ours = rammer_mlir.jax.jit(lambda x: x.astype(float) / 3)
     x = np.ones(2, np.float32)

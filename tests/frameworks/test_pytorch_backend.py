@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rammer_mlir.pytorch import rammer
+from rammer_mlir.pytorch import dynamo, rammer
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
 _UNGUARDED = torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe
@@ -82,6 +82,27 @@ def test_numbers_are_constants() -> None:
     with torch.no_grad():
         for n in (3, 2, 6):
             torch.testing.assert_close(found(X, n), function(X, n))
+
+
+def _quotient(x: Tensor, number: float) -> tuple[Tensor]:
+    return (x / number,)
+
+
+def test_numbers_are_told_apart_by_their_bits() -> None:
+    graph = torch.fx.symbolic_trace(_quotient)
+    found = rammer(graph, [X, 1.0], strict=True)
+    with torch.no_grad():
+        for number in (0.0, -0.0, float("nan")):
+            torch.testing.assert_close(found(X, number)[0], X / number, equal_nan=True)
+
+
+def test_a_nan_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = torch.fx.symbolic_trace(_quotient)
+    found = rammer(graph, [X, 1.0], strict=True)
+    with torch.no_grad():
+        found(X, float("nan"))
+        monkeypatch.setattr(dynamo, "compile", None)
+        found(X, float("nan"))
 
 
 @pytest.mark.parametrize("options", [{}, {"guard_filter_fn": _UNGUARDED}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.cli.compile import main
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
+from rammer_mlir.dialects.rtask.external import External
 from rammer_mlir.errors import OptionError
+from rammer_mlir.lowering.external.code import ForeignCode
 from rammer_mlir.lowering.profiling.isolate import KernelSource, isolate
 from rammer_mlir.lowering.profiling.measure import Loop, measure
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
@@ -154,6 +157,18 @@ def test_a_key_tells_apart_what_differs_in_time(model: Path) -> None:
     (source, *_) = before.values()
     assert source.key(X86_64_AVX2) != source.key(X86_64_AVX512)
     assert source.key(X86_64_AVX2) != KernelSource(source.text, 5).key(X86_64_AVX2)
+
+
+def test_a_key_tells_apart_the_settings_of_foreign_code() -> None:
+    """Options, linked objects and the kind of function count, the name of the module does not."""
+    code = ForeignCode("m", "graph", b"content", ("f",), engine="openvino")
+    settings = {"options": (("threads", "1"),), "objects": (b"object",), "content": b"other"}
+    codes = [code, *(replace(code, **{name: value}) for name, value in settings.items())]
+    functions = [External("m", "f"), External("m", "f", has_state=True)]
+    sources = [KernelSource("", 1, f, (each,)) for each in codes for f in functions]
+    assert len({source.key(X86_64_AVX2) for source in sources}) == len(sources)
+    renamed = KernelSource("", 1, External("n", "f"), (replace(code, name="n"),))
+    assert renamed.key(X86_64_AVX2) == sources[0].key(X86_64_AVX2)
 
 
 def test_measured_times_reach_the_policy(model: Path, store: ProfileStore) -> None:

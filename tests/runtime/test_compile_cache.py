@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,12 +24,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 import rammer_mlir
 from rammer_mlir.compiler import cache as compile_cache
+from rammer_mlir.compiler.backends import cpu
 from rammer_mlir.compiler.cache import ARTIFACT, CompileCache
 from rammer_mlir.compiler.caching import keys
 from rammer_mlir.compiler.caching.cache_file import FILE, CacheFile, Kept
 from rammer_mlir.compiler.caching.keys import compile_key
 from rammer_mlir.compiler.models import Request, compile_any
 from rammer_mlir.compiler.options import check_options
+from rammer_mlir.engines import requirements
 from rammer_mlir.errors import CacheWarning, RammerError
 from rammer_mlir.frontends.onnx.source_folders import ModelWithData
 from rammer_mlir.runtime.executable import Executable
@@ -188,6 +191,40 @@ def test_another_processor_has_entries_of_its_own(
     compiled()
     monkeypatch.setattr(keys, "cpu_features", lambda: ("sse2",))
     assert not was_found(compiled())
+
+
+def test_instructions_that_linux_does_not_list_count(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LLVM's description of the processor is a part of the key, with each of its features."""
+    compiled()
+    machine = replace(keys.host_machine(), features="+another")
+    monkeypatch.setattr(keys, "host_machine", lambda: machine)
+    assert not was_found(compiled())
+
+
+def test_the_usable_cores_count_if_no_veus_are_given(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No level of the cache gives a program that was compiled for another number of cores."""
+    for cores in (1, 2):
+        monkeypatch.setattr(cpu, "usable_cores", lambda cores=cores: cores)
+        found = compiled(num_veus=None)
+        assert (found.num_veus, "cache" in found.stats) == (cores, False)
+    assert was_found(compiled(num_veus=None))
+
+
+def test_the_programs_of_an_engine_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs for the engine ``onnxruntime`` are found again, for the same version of it."""
+    options: dict[str, Any] = {"offload": "onnxruntime", "offload_choice": "always"}
+    assert not was_found(compiled(**options))
+    again = compiled(**options)
+    assert was_found(again)
+    x = np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32)
+    (weights,) = product().graph.initializer
+    np.testing.assert_allclose(again(x), x @ numpy_helper.to_array(weights), rtol=1e-4, atol=1e-5)
+    monkeypatch.setattr(requirements, "installed_versions", str)
+    assert not was_found(compiled(**options))
 
 
 def test_policies_of_the_users_are_not_kept(folder: Path) -> None:

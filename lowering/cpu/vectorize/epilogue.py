@@ -169,7 +169,10 @@ def _function(operation: ir.Operation) -> ir.Operation:
 
 
 def _only_writes(operation: ir.Operation, value: ir.Value) -> bool:
-    """Return whether an operation is a generic that does not read the buffer of ``value``."""
+    """Return whether an operation is a generic that uses the buffer of ``value`` only as output.
+
+    A body that reads the output's previous elements counts as a read of the buffer.
+    """
     if operation.name != "linalg.generic":
         return False
     generic = Structured(operation.opview)

@@ -51,7 +51,7 @@ def contract_floats(module: ir.Module) -> None:
 
 
 def _only_product(operation: ir.Operation) -> ir.Operation | None:
-    """Return the product in a sum or difference, if it is the only one and has no other uses."""
+    """Return the only product in a sum or difference if it has no other uses; None otherwise."""
     if operation.name not in ("arith.addf", "arith.subf"):
         return None
     products = [found for found in map(_product, operation.operands) if found is not None]
@@ -62,7 +62,7 @@ def _only_product(operation: ir.Operation) -> ir.Operation | None:
 
 
 def _product(value: ir.Value) -> ir.Operation | None:
-    """Return the product that a value equals but for its sign, None for other values."""
+    """Return the multiplication that defines a value, looking through negations; None if none."""
     negation = defined_by(value, "arith.negf")
     if negation is not None:
         return _product(negation.operands[0])

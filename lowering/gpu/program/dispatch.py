@@ -37,7 +37,7 @@ from rammer_mlir.programs.gpu_table import (
 )
 
 STRAIGHT_LINE_LIMIT = 16
-"""Largest number of records of a program that becomes straight-line code.
+"""Largest number of records (rTask runs and barriers) of a program in straight-line code.
 
 In straight-line code, each call may be inlined.
 """
@@ -94,7 +94,7 @@ def _straight_run(frame: KernelFrame, placed: PlacedRun) -> None:
 
 @dataclass(frozen=True)
 class _Fetched:
-    """A record of the task table in registers.
+    """A record of the task table (a run of rTasks, or a barrier) in registers.
 
     Attributes:
         position: position of the record in the task table.
@@ -112,7 +112,7 @@ class _Fetched:
 
 
 class _DispatchLoop:
-    """The loop over the records of the block's vEU; the vEU's end record ends it.
+    """The loop over the records (rTask runs and barriers) of the block's vEU, up to its end record.
 
     The loop fetches the next record before it waits for other vEUs or publishes the step counter,
     to hide the latency of the task table.

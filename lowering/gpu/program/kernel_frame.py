@@ -34,7 +34,7 @@ from rammer_mlir.programs.native_interface import (
 
 
 class KernelFrame:
-    """The persistent kernel of a program, up to where its blocks begin to execute their records.
+    """The persistent kernel, up to where blocks begin to execute records (rTask runs, barriers).
 
     Attributes:
         layout: the program and the types of the kernel's arguments.

@@ -27,7 +27,9 @@ class Part:
 
 
 def parts_of(path: Path) -> list[Part]:
-    """Return the modules of the file ``path``, without empty modules.
+    """Return the modules of an MLIR file; lines ``// -----`` separate the modules.
+
+    Modules without text are left out.
 
     Raises:
         OSError: if the file cannot be read.

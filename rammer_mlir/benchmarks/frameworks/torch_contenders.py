@@ -1,4 +1,8 @@
-"""Compile and time a PyTorch network with one of the front ends, in a separate process."""
+"""Compile a PyTorch network by one of this compiler's front ends for PyTorch, and time its runs.
+
+The front ends take the network from ONNX, ``torch.export`` or ``torch.compile``. Each network is
+compiled and timed in a separate process.
+"""
 
 from __future__ import annotations
 

@@ -60,7 +60,8 @@ class Job:
 class Partition:
     """A code generator's share of a model.
 
-    A reading is the recognized meaning of a group of operations, such as "convolution with bias".
+    A reading is a group of operations that is recognized as a single tensor operation, such as a
+    convolution together with the padding of its image.
 
     Attributes:
         operations: number of the model's operations. All operations of a reading together count

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rammer_mlir.codegens.graph.translate import graph_of, is_expressible
 from rammer_mlir.codegens.inexpressible import NotExpressibleError
-from rammer_mlir.engines import requirements
+from rammer_mlir.codegens.packages import OfPackages
 from rammer_mlir.engines.graphs import onnxruntime_engine, openvino_engine
 from rammer_mlir.engines.graphs.thread_option import ALL_THREADS
 from rammer_mlir.passes.regions.codegen import RegionFacts
@@ -20,7 +20,7 @@ from rammer_mlir.programs.modules import Requirement
 from rammer_mlir.scheduling.device_costs import Device
 
 
-class _Graphs:
+class _Graphs(OfPackages):
     """Translates a region to a JSON graph that the engine ``name`` runs as a single rTask.
 
     With the option ``threads=all``, no other rTask runs at the same time.
@@ -28,7 +28,6 @@ class _Graphs:
 
     name: ClassVar[str]
     options: ClassVar[tuple[ModuleOption, ...]] = ()
-    needs: ClassVar[tuple[Requirement, ...]] = ()
 
     def patterns(self) -> Sequence[CompositePattern]:
         """Return no patterns: engines fuse operators themselves."""
@@ -57,10 +56,6 @@ class _Graphs:
             graph.to_json(), region.name, form="graph", engine=self.name, needs=self.needs,
             has_state=True, holds_weights=True, grain="device" if is_exclusive else "region",
         )  # fmt: skip
-
-    def missing(self) -> str | None:
-        """Return a message about missing packages; None if all are installed."""
-        return requirements.missing(self.needs)
 
 
 class NumPyGraphs(_Graphs):

@@ -31,7 +31,7 @@ _NAMED: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "softsign": ("Softsign", {}),
     "reciprocal": ("Reciprocal", {}),
 }
-"""ONNX operators of readings with one input, by kind, with the defaults of the attributes."""
+"""ONNX operators of unary functions, by kind, with the defaults of the attributes."""
 
 CASTS: Mapping[str, int] = {"f32": 1, "i8": 3, "i32": 6, "f16": 10}
 """ONNX's numbers of element types (``TensorProto.DataType``), by MLIR element type."""

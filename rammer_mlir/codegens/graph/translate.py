@@ -1,4 +1,4 @@
-"""Translates a region's operations (``Reading`` objects) to operators of a JSON graph."""
+"""Translates a region's recognized operations (``Reading``) to operators of a JSON graph."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REDUCTIONS = {
 }  # fmt: skip
 
 _ANY_TYPE = ("transpose", "reshape", "slice", "concat", "pad", "broadcast")
-"""Kinds of readings that copy elements without arithmetic, so all element types are allowed."""
+"""Kinds of operations that copy elements without arithmetic; all element types are allowed."""
 
 
 def graph_of(region: Region) -> Graph:

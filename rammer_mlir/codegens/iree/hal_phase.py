@@ -27,10 +27,10 @@ _OTHERS = re.compile(
 
 
 def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
-    """Return the call of a program's only dispatch, with constant sizes; None for other programs.
+    """Return the call of a program's only dispatch (kernel launch); None for other programs.
 
     Args:
-        text: MLIR text of IREE's ``hal`` phase.
+        text: the program as MLIR text of the ``hal`` phase; workgroup counts must be constants.
         num_bytes: size in bytes of each operand of the region, inputs first.
     """
     executables = _EXECUTABLE.findall(text)

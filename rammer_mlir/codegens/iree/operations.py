@@ -1,4 +1,4 @@
-"""Decides which operations (``Reading`` objects) IREE compiles to a single dispatch."""
+"""Decides which recognized operations (``Reading``) IREE compiles to a single dispatch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REDUCTIONS = tuple(f"reduce_{name}" for name in _REDUCED.split())
 _POOLS = ("max_pool", "min_pool", "sum_pool", "average_pool")
 
 _MAIN = (*_PRODUCTS, *_CONVOLUTIONS, *_DEPTHWISE, *_REDUCTIONS, *_POOLS, "softmax")
-"""Kinds of readings that become a dispatch each, with the element-wise functions after them."""
+"""Kinds of operations that become a dispatch each, with the element-wise functions after it."""
 
 _UNARY = tuple(
     "relu clip sigmoid swish gelu hard_sigmoid hard_swish leaky_relu elu softplus mish softsign "
@@ -38,7 +38,7 @@ _EFFICIENCY = {
     **dict.fromkeys(_PRODUCTS, 0.9),
     "softmax": 0.5,
 }
-"""Speed of IREE's code as a share of the speed of the host's rKernels, by kind of reading.
+"""Speed of IREE's code as a share of the speed of the host's rKernels, by kind of operation.
 
 Measured on one vEU on a Zen 4 core, in f32 and layout NCHW.
 """

@@ -22,7 +22,7 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "hard_sigmoid": ("alpha", "beta"),
     "clip": ("minimum", "maximum"),
 }  # fmt: skip
-"""Attributes of readings that are the function's parameters, by kind of unary function."""
+"""Attributes of an operation that are the function's parameters, by kind of unary function."""
 
 _WITH_NUMBER: Mapping[str, Callable[[float], Function]] = {
     "add": lambda c: linear(1.0, c),
@@ -33,7 +33,7 @@ _WITH_NUMBER: Mapping[str, Callable[[float], Function]] = {
     "minimum": lambda c: Function("clip", -math.inf, c),
     "pow": lambda c: Function("power", c),
 }
-"""The unary function of a binary operation with a constant ``c``, by kind of reading."""
+"""The unary function of a binary operation with a constant ``c``, by kind of operation."""
 
 _BINARY = ("add", "mul", "maximum", "minimum", "div", "sub")
 

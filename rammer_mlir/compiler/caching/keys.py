@@ -22,13 +22,14 @@ from rammer_mlir.compiler.specialization_inputs import Given
 from rammer_mlir.errors import OptionError
 from rammer_mlir.frontends.onnx.digest import model_digest
 from rammer_mlir.frontends.onnx.source_folders import Source
+from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.passes.regions.codegen import own_version
 from rammer_mlir.programs.dimensions import Shapes
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.policies import get_policy, is_own_policy
 from rammer_mlir.support.cpu_features import cpu_features
 
-_PACKAGES = ("numpy", "onnx", "onnx-ir", "onnxscript", "llvmlite")
+_PACKAGES = ("numpy", "onnx", "onnx-ir", "onnxscript", "llvmlite", "ml_dtypes", "ortools")
 """Packages that the compiler depends on, besides the MLIR bindings."""
 
 _NO_COMPILER = ("__main__.py", "__pycache__", "benchmarks", "cli")
@@ -77,12 +78,14 @@ def compiler_parts(options: CheckedOptions) -> Parts:
         "device": repr(find_device(options.device)),
         "codegens": [(name, own_version(name)) for name in options.offload],
         "compiler": compiler_digest(),
-        "processor": [platform.machine(), *cpu_features()],
+        "processor": [platform.machine(), *cpu_features(), repr(host_machine())],
     }
     decided = options.key()
     given = decided.pop("given")
     assert isinstance(given, dict)
-    parts |= {f"option {name}": value for name, value in (decided | given).items()}
+    # Apart: "num_veus", for instance, is None as given, and a number of cores as decided.
+    parts |= {f"option {name}": value for name, value in given.items()}
+    parts |= {f"decided {name}": value for name, value in decided.items()}
     return {name: _text(value) for name, value in parts.items()}
 
 

@@ -14,6 +14,7 @@ import onnx
 from rammer_mlir.frontends.onnx.function_sizes import FunctionKey, key_of_call, key_of_function
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_copier import copy_function
+from rammer_mlir.frontends.onnx.node_names import names_of_graph
 from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 
@@ -49,7 +50,7 @@ class _Inliner:
 
         The prefixes of "a/b/c" are "a/" and "a/b/".
         """
-        for name in _names(graph):
+        for name in set(names_of_graph(graph)):
             parts = name.split("/")
             self._folders.update("/".join(parts[:end]) + "/" for end in range(1, len(parts)))
 
@@ -79,16 +80,6 @@ class _Inliner:
             name += "_"
         self._folders.add(f"{name}/")
         return f"{name}/"
-
-
-def _names(graph: onnx.GraphProto) -> Iterator[str]:
-    for item in (*graph.input, *graph.initializer):
-        yield item.name
-    for node in graph.node:
-        yield node.name
-        yield from node.output
-        for inner in subgraphs(node):
-            yield from _names(inner)
 
 
 def _import_opsets(model: onnx.ModelProto) -> None:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.node_names import Prefixes
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, value_infos
 from rammer_mlir.frontends.onnx.traversal import nodes_within, subgraphs
 
@@ -37,14 +38,23 @@ def write_out_older(model: Model) -> None:
     These are Hardmax of opset 12 or older, and BatchNormalization of opset 7 or 8 with statistics
     per element (``spatial=0``).
     """
-    if any(map(_expansion, model.graph.node)):
-        nodes = (expand(n) if (expand := _expansion(n)) else [n] for n in model.graph.node)
-        model.set_nodes([node for written in nodes for node in written])
+    if not any(map(_expansion, model.graph.node)):
+        return
+    prefixes = Prefixes(model.graph)
+    nodes = (
+        expand(node, prefixes.unused(node.output[0])) if (expand := _expansion(node)) else [node]
+        for node in model.graph.node
+    )
+    model.set_nodes([node for written in nodes for node in written])
 
 
 def _expansion(
     node: onnx.NodeProto,
-) -> Callable[[onnx.NodeProto], Iterable[onnx.NodeProto]] | None:
+) -> Callable[[onnx.NodeProto, str], Iterable[onnx.NodeProto]] | None:
+    """Return the function that expands a node; None if no function does.
+
+    Its second argument is the beginning of new names, before a slash.
+    """
     if _is_hardmax(node):
         return _of_matrix
     return _per_element if _is_batch_norm_per_element(node) else None
@@ -56,11 +66,11 @@ def _is_batch_norm_per_element(node: onnx.NodeProto) -> bool:
     return any(a.name == "spatial" and a.i == 0 for a in node.attribute) and len(node.output) == 1
 
 
-def _per_element(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
+def _per_element(node: onnx.NodeProto, prefix: str) -> Iterable[onnx.NodeProto]:
     (x, scale, shift, mean, variance), (y,) = node.input, node.output
     epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
     parts = ("epsilon", "sum", "root", "factor", "difference", "product")
-    least, total, root, factor, difference, product = (f"{y}/{part}" for part in parts)
+    least, total, root, factor, difference, product = (f"{prefix}/{part}" for part in parts)
     yield helper.make_node("Constant", [], [least], value=_scalar(epsilon))
     yield helper.make_node("Add", [variance, least], [total])
     yield helper.make_node("Sqrt", [total], [root])
@@ -78,10 +88,10 @@ def _is_hardmax(node: onnx.NodeProto) -> bool:
     return node.op_type == "Hardmax" and node.domain in ONNX_DOMAINS
 
 
-def _of_matrix(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
+def _of_matrix(node: onnx.NodeProto, prefix: str) -> Iterable[onnx.NodeProto]:
     (x,), (y,) = node.input, node.output
     axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
-    shape, matrix, chosen = (f"{y}/{part}" for part in ("shape", "matrix", "chosen"))
+    shape, matrix, chosen = (f"{prefix}/{part}" for part in ("shape", "matrix", "chosen"))
     yield helper.make_node("Shape", [x], [shape])
     yield helper.make_node("Flatten", [x], [matrix], axis=axis)
     yield helper.make_node("Hardmax", [matrix], [chosen], node.name, axis=1)
@@ -123,24 +133,37 @@ def keep_coordinates(proto: onnx.ModelProto) -> None:
     ``nearest`` enlarges some dimensions and shrinks others, or if its scales are unknown, two nodes
     replace it: the first enlarges, the second shrinks.
     """
-    _keep_coordinates(proto.graph, dict(_constants(proto.graph)))
+    if any(map(_is_resize, nodes_within(proto.graph.node))):
+        _keep_coordinates(proto.graph, dict(_constants(proto.graph)), Prefixes(proto.graph))
 
 
-def _keep_coordinates(graph: onnx.GraphProto, constants: Mapping[str, NDArray[Any]]) -> None:
+def _is_resize(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Resize" and node.domain in ONNX_DOMAINS
+
+
+def _keep_coordinates(
+    graph: onnx.GraphProto, constants: Mapping[str, NDArray[Any]], prefixes: Prefixes
+) -> None:
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         for inner in subgraphs(node):
-            _keep_coordinates(inner, constants)
-        is_resize = node.op_type == "Resize" and node.domain in ONNX_DOMAINS
-        nodes.extend(_by_quotients(node, constants.get(node.input[2])) if is_resize else [node])
+            _keep_coordinates(inner, constants, prefixes)
+        if _is_resize(node):
+            prefix = prefixes.unused(node.output[0])
+            nodes.extend(_by_quotients(node, constants.get(node.input[2]), prefix))
+        else:
+            nodes.append(node)
     del graph.node[:]
     graph.node.extend(nodes)
 
 
-def _by_quotients(node: onnx.NodeProto, scales: NDArray[Any] | None) -> Iterable[onnx.NodeProto]:
+def _by_quotients(
+    node: onnx.NodeProto, scales: NDArray[Any] | None, prefix: str
+) -> Iterable[onnx.NodeProto]:
     """Yield the nodes that replace a Resize of opset 10, among them one or two Resizes.
 
     ``scales`` is the value of the node's operand ``scales``; None if the operand is not constant.
+    New names begin with ``prefix`` and a slash.
     """
     mode = next((a.s for a in node.attribute if a.name == "mode"), b"nearest")
     shrinks = scales is None or bool((scales.astype(np.float64) < 1).any())
@@ -148,7 +171,7 @@ def _by_quotients(node: onnx.NodeProto, scales: NDArray[Any] | None) -> Iterable
     if mode != b"nearest" or not (shrinks and enlarges):
         yield _resize(node, node.input[0], node.input[2], node.output[0], shrinks=shrinks)
         return
-    one, up, enlarged, down = (f"{node.output[0]}/{n}" for n in ("one", "up", "enlarged", "down"))
+    one, up, enlarged, down = (f"{prefix}/{n}" for n in ("one", "up", "enlarged", "down"))
     yield helper.make_node("Constant", [], [one], value=_ONE)
     yield helper.make_node("Max", [node.input[2], one], [up])
     yield _resize(node, node.input[0], up, enlarged, shrinks=False)

@@ -23,7 +23,7 @@ from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.loops.rewriter import rewrite_loops
 from rammer_mlir.frontends.onnx.loops.sinking import sink_into_scans
 from rammer_mlir.frontends.onnx.model import Model, first_line
-from rammer_mlir.frontends.onnx.node_names import name_nodes
+from rammer_mlir.frontends.onnx.node_names import name_nodes, separate_nodes
 from rammer_mlir.frontends.onnx.node_rules import check_nodes
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.older_opsets import (
@@ -108,6 +108,7 @@ def fold(model: Model) -> Folded:
     declared, warned = take_declared(model.graph), model.warned
     inline_local_functions(model)
     check_attributes(model.graph)
+    separate_nodes(model.graph)
     model = _upgrade(model)
     name_nodes(model.graph)
     model = _fold(model)

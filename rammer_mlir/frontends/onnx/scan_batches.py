@@ -10,8 +10,9 @@ from onnx import helper
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.conversion_exclusions import ASIDE, import_excluded_domain
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.node_names import Prefixes
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, opset
-from rammer_mlir.frontends.onnx.traversal import subgraphs
+from rammer_mlir.frontends.onnx.traversal import nodes_within, subgraphs
 
 _WITHOUT_BATCH = 9
 """The first opset in which Scan has no batch dimension."""
@@ -27,20 +28,20 @@ def set_batches_aside(model: Model) -> None:
     Raises:
         UnsupportedError: if a Scan has an operand ``sequence_lens``.
     """
-    if opset(model.proto) < _WITHOUT_BATCH and _rewrite(model.graph):
+    if opset(model.proto) >= _WITHOUT_BATCH:
+        return
+    if any(map(_is_scan, nodes_within(model.graph.node))):
+        _rewrite(model.graph, Prefixes(model.graph))
         import_excluded_domain(model.proto)
 
 
-def _rewrite(graph: onnx.GraphProto) -> bool:
-    found = False
+def _rewrite(graph: onnx.GraphProto, prefixes: Prefixes) -> None:
     for node in graph.node:
         for subgraph in subgraphs(node):
-            found = _rewrite(subgraph) or found
+            _rewrite(subgraph, prefixes)
         if _is_scan(node):
             _require_no_lengths(node)
-            node.CopyFrom(_over_batch(node))
-            found = True
-    return found
+            node.CopyFrom(_over_batch(node, prefixes.unused(node.output[0])))
 
 
 def _require_no_lengths(node: onnx.NodeProto) -> None:
@@ -55,12 +56,12 @@ def _is_scan(node: onnx.NodeProto) -> bool:
     return node.op_type == "Scan" and node.domain in ONNX_DOMAINS
 
 
-def _over_batch(node: onnx.NodeProto) -> onnx.NodeProto:
+def _over_batch(node: onnx.NodeProto, prefix: str) -> onnx.NodeProto:
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     given, body = node.input[1:], attributes["body"]
     sequences = int(attributes["num_scan_inputs"])
-    inputs = [f"{node.output[0]}/one/{number}" for number in range(len(given))]
-    outputs = [f"{node.output[0]}/of_one/{number}" for number in range(len(body.output))]
+    inputs = [f"{prefix}/one/{number}" for number in range(len(given))]
+    outputs = [f"{prefix}/of_one/{number}" for number in range(len(body.output))]
     directions = attributes.get("directions", [0] * sequences)
     one = helper.make_node(
         "Scan",

@@ -66,7 +66,10 @@ def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], N
 
 
 def has_stand_in(node: onnx.NodeProto) -> bool:
-    """Return whether nodes with this node's operator may need a placeholder in shape inference."""
+    """Return whether ``stand_ins`` may replace nodes of this operator by placeholders.
+
+    A Resize does not count, although a Resize with an empty result gets a placeholder too.
+    """
     return node.op_type in _STAND_INS and node.domain in ONNX_DOMAINS
 
 

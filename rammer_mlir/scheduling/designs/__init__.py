@@ -7,7 +7,8 @@ The modules, in order of use:
   readers, or passed through memory.
 - ``coupling`` finds loops that have to be mapped in the same manner.
 - ``machine`` lists the mappings of a loop.
-- ``cost`` bounds the time of one loop nest, ``space`` the time of a partial design.
+- ``cost`` bounds the time of one loop nest, ``space`` the time of a partial design. A design is a
+  mapping of each class of coupled loops.
 - ``search`` finds the cheapest design.
 - ``outcome`` calls the other modules and formats the result.
 """

@@ -23,7 +23,7 @@ from rammer_mlir.scheduling.designs.problem import (
 )
 
 Decisions = tuple[Decision, ...]
-"""A decision for each value, in the order of ``Problem.values``."""
+"""Whether each value is stored, recomputed or ends a unit, in the order of ``Problem.values``."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Decided:
         decisions: for each value, whether it is stored, recomputed, or ends a unit.
         problem: the group in which recomputed values are part of their readers' computations, and
             values that end a unit are tensors in memory.
-        units: for each assignment, the number of its unit: the part of the group between two
-            barriers. Units run in order of number.
+        units: for each assignment (loop nest), the number of its unit: a part of the group between
+            two barriers. Units run in order of number.
     """
 
     decisions: Decisions
@@ -89,7 +89,7 @@ def _recompute(problem: Problem, number: int) -> Problem:
 
 @dataclass(frozen=True)
 class _Inlined:
-    """The rewriting that inlines the computation of a value into an assignment that reads it.
+    """The rewriting that inlines the computation of a value into a loop nest that reads it.
 
     ``read`` names the value and the reader. The producer is the assignment that computes the value.
     """
@@ -153,7 +153,7 @@ class _Inlined:
 
 
 def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
-    """Return the unit of each assignment, by number; None if the units would form a cycle.
+    """Return the unit of each loop nest, by number; None if the units would form a cycle.
 
     A unit is a part of the group between two barriers. If the decision on a value is to end a unit,
     the readers of the value are in a later unit than its producer. For any other decision, the

@@ -1,4 +1,7 @@
-"""Defines the vEUs and lanes of a design search, and lists the possible mappings of a loop."""
+"""Defines the vEUs and lanes of a design search, and lists the possible mappings of a loop.
+
+The search maps each class of coupled loops of a fused group to vEUs, lanes, both or neither.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Runs the complete design search of a fused group, and formats its result as text."""
+"""Runs the complete design search of a fused group, and formats its result as text.
+
+A design maps each class of coupled loops to vEUs, lanes, both or neither. A decision on a value is
+to store it, to recompute it in each reader, or to pass it through memory after a barrier.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,9 @@ from rammer_mlir.scheduling.designs.space import DesignSpace, default_design
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of the design search of a fused group.
+    """The result of the design search, which maps a fused group's loops to vEUs and lanes.
+
+    A decision on a value is to store it, recompute it in each reader, or pass it through memory.
 
     Attributes:
         problem: the group before any decision on its values.
@@ -96,7 +102,9 @@ def _counted(number: int, noun: str) -> str:
 
 
 def find_design(problem: Problem, machine: Machine, *, tiles: bool = False) -> Outcome:
-    """Return the cheapest design that a search finds for a fused group, and the search's counts.
+    """Return the cheapest design found for a fused group, and the search's counts.
+
+    A design maps each class of coupled loops to vEUs, lanes, both or neither.
 
     Args:
         problem: the group, with its loops, assignments and values.
@@ -115,8 +123,8 @@ def find_design(problem: Problem, machine: Machine, *, tiles: bool = False) -> O
 def _default(spaces: Sequence[DesignSpace]) -> Design:
     """Return the design that is used without a search.
 
-    It has the preferred decision on each value, and the mapping of ``default_design`` for each
-    loop.
+    It has the preferred decision on each value (to store, recompute or pass through memory), and
+    the mapping of ``default_design`` for each loop.
     """
     choices = default_design(spaces[0])
     return Design(0, choices, spaces[0].bound(choices))

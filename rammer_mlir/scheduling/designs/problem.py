@@ -48,7 +48,7 @@ class Decision(Enum):
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of an assignment.
+    """A loop of an assignment (a loop nest of a fused group).
 
     It has ``extent`` iterations, and is ``contiguous`` if consecutive iterations access consecutive
     elements in memory.
@@ -74,7 +74,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Traffic:
-    """A tensor in memory that an assignment reads, or that it writes if ``is_write`` is True.
+    """A tensor in memory that an assignment (loop nest) reads, or writes if ``is_write`` is True.
 
     ``spans`` has for each dimension the count of elements that a tile of the assignment's loops
     touches.
@@ -107,7 +107,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Value:
-    """A result of an assignment that other assignments of the group read.
+    """A result of an assignment (loop nest) that other assignments of the fused group read.
 
     Attributes:
         name: its name in messages.
@@ -116,7 +116,8 @@ class Value:
             None if the index is not a single loop.
         shape: size of each dimension.
         element_bytes: bytes of an element.
-        decisions: allowed decisions on how readers get the value, in order of preference.
+        decisions: allowed ways in which readers get the value (it is stored, recomputed or passed
+            through memory), in order of preference.
     """
 
     name: str
@@ -129,7 +130,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Read:
-    """A read of a value by an assignment.
+    """A read of a value by an assignment (loop nest).
 
     Attributes:
         value: number of the value.
@@ -182,7 +183,7 @@ class Problem:
 
     @cached_property
     def used_loops(self) -> tuple[int, ...]:
-        """The loops of all assignments, by number, assignment by assignment.
+        """The loops of all assignments (loop nests), by number, assignment by assignment.
 
         Loops are left out if ``decide`` emptied their assignment, because all readers recompute the
         assignment's values.
@@ -191,7 +192,7 @@ class Problem:
 
     @cached_property
     def assignment_of(self) -> dict[int, int]:
-        """For each loop, the assignment that contains the loop; both are given by number."""
+        """For each loop, the assignment (loop nest) that contains it; both are given by number."""
         return {loop: n for n, a in enumerate(self.assignments) for loop in a.loops}
 
     @property

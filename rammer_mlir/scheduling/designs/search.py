@@ -23,7 +23,7 @@ A variable is a class of loops that are mapped alike; a choice is a possible map
 """
 
 MOST_DESIGNS = 1 << 20
-"""Maximum number of designs for an exhaustive search, which proves its result the cheapest."""
+"""Maximum number of designs (mappings of loops) for an exact search, which finds the cheapest."""
 
 BEAM_WIDTH = 4096
 """The number of partial designs of each length that the beam search keeps."""
@@ -32,16 +32,17 @@ BEAM_WIDTH = 4096
 class Space(Protocol):
     """The designs of a fused group for one combination of decisions on its values.
 
-    A variable of a design is a class of loops that are mapped alike.
+    A design maps each class of coupled loops, called a variable, to vEUs, lanes, both or neither. A
+    decision on a value is to store it, to recompute it, or to pass it through memory.
     """
 
     @property
     def num_choices(self) -> tuple[int, ...]:
-        """The number of possible mappings of each variable's loops."""
+        """The number of possible mappings of each variable (class of coupled loops)."""
         ...
 
     def bound(self, prefix: Prefix) -> float:
-        """Return a lower bound on the cost of all designs that begin with a prefix.
+        """Return a lower bound on the cost of all designs that begin with ``prefix``.
 
         If the prefix is a complete design, the bound is the exact cost of this design.
         """
@@ -65,10 +66,10 @@ class Design(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a search for a design.
+    """The result of a search for the cheapest design.
 
     Attributes:
-        design: the cheapest design found.
+        design: the cheapest design (mapping of loops) found.
         taken: number of partial designs taken from the heap or the beam.
         evaluated: number of partial designs whose bound was computed.
         bound: lower bound on the cost of every design.
@@ -143,7 +144,7 @@ def best_first(spaces: Sequence[Space], incumbent: Design | None = None) -> Foun
 
 
 _Node = tuple[float, int, Prefix]
-"""The bound of a partial design, the index of its space, and the partial design."""
+"""The lower bound on a partial design's cost, the index of its space, and the partial design."""
 
 
 class _Beam:

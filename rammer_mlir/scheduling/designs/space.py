@@ -1,9 +1,11 @@
 """Computes the costs of a fused group's designs, for one combination of decisions on its values.
 
-A design has a choice (a mapping) for each class of loops. The cost of a design is a sum: the costs
-of the assignments (``cost``), the time to start the units (parts of the group between barriers),
-and the time to start waves of rTasks. The bound of an assignment never falls as more classes get a
-choice, so the sum never falls either.
+A design has a choice (a mapping to vEUs and lanes) for each class of coupled loops. A decision on a
+value is to store it, to recompute it, or to pass it through memory (``decisions``).
+
+The cost of a design is a sum: the costs of the assignments (loop nests, ``cost``), the time to
+start the units (parts of the group between barriers), and the time to start waves of rTasks. The
+bound of an assignment never falls as more classes get a choice, so the sum never falls either.
 """
 
 from __future__ import annotations
@@ -21,12 +23,16 @@ from rammer_mlir.scheduling.designs.search import Prefix
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """The designs of a fused group for one combination of decisions on its values.
+    """The designs of a fused group for one combination of decisions on the group's values.
+
+    A design maps each class of coupled loops to vEUs, to the lanes of a vEU, to both, or to neither
+    (serial execution). A decision on a value is to store it, to recompute it in each reader, or to
+    pass it through memory to a part of the group after a barrier.
 
     Attributes:
         decided: the group, rewritten for these decisions.
         machine: the vEUs and lanes that loops are mapped to.
-        classes: the classes of loops that are mapped alike: the variables of a design.
+        classes: the classes of coupled loops; all loops of a class are mapped in the same manner.
         tiles: whether an rTask may also execute a half, a quarter and so on of a loop's iterations.
     """
 
@@ -37,12 +43,15 @@ class DesignSpace:
 
     @cached_property
     def variables(self) -> tuple[LoopClass, ...]:
-        """The loop classes by descending extent, because large extents affect the cost most."""
+        """The loop classes by descending extent, because large extents affect the cost most.
+
+        A search chooses a mapping for each class, so the classes are the variables of the search.
+        """
         return tuple(sorted(self.classes, key=lambda found: -found.extent))
 
     @cached_property
     def choices(self) -> tuple[tuple[Choice, ...], ...]:
-        """The possible mappings of the loops of each variable, in the order of ``variables``."""
+        """The possible mappings of each class of coupled loops, in the order of ``variables``."""
         return tuple(
             self.machine.choices(found.extent, may_spread=found.may_spread, tiles=self.tiles)
             for found in self.variables
@@ -50,7 +59,7 @@ class DesignSpace:
 
     @property
     def num_choices(self) -> tuple[int, ...]:
-        """The number of possible mappings of each variable's loops."""
+        """The number of possible mappings of each variable (class of coupled loops)."""
         return self._num_choices
 
     @cached_property
@@ -63,7 +72,7 @@ class DesignSpace:
 
     @cached_property
     def _variables_of(self) -> tuple[tuple[int, ...], ...]:
-        """For each assignment, the indices of the variables of its loops, ascending."""
+        """For each assignment (loop nest), its loops' indices into ``variables``, ascending."""
         return tuple(
             tuple(sorted({self._variable_of[loop] for loop in assignment.loops}))
             for assignment in self.decided.problem.assignments
@@ -93,8 +102,8 @@ class DesignSpace:
     def chosen(self, prefix: Prefix) -> dict[int, Choice]:
         """Return, by loop number, the mapping of each loop for which a prefix has a choice.
 
-        ``prefix`` has the index of the choice for each of the first variables. The loops of the
-        other variables are left out.
+        ``prefix`` has the index of the choice for each of the first classes in ``variables``. The
+        loops of the other classes are left out.
         """
         return {
             loop: options[choice]
@@ -126,7 +135,9 @@ class DesignSpace:
 
 
 def default_design(space: DesignSpace) -> Prefix:
-    """Return the design that is used without a search, as the index of a choice for each variable.
+    """Return the design that is used without a search.
+
+    It has the index of a choice (a mapping) for each loop class in ``DesignSpace.variables``.
 
     Loops are distributed over vEUs where that is allowed; other loops use lanes.
     """

@@ -1,4 +1,8 @@
-"""Defines ``PaddedNode``, the argument of the rules about padding of open dimensions."""
+"""Defines ``PaddedNode``, which describes an ONNX node to the rules that check padding.
+
+A rule belongs to an operator. It decides whether a node stays correct if an open dimension (of
+unknown size) is padded to a larger size.
+"""
 
 from __future__ import annotations
 

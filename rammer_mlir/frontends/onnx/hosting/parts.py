@@ -16,6 +16,7 @@ from rammer_mlir.frontends.onnx.model import (
     names_used_by,
     separate_weights,
 )
+from rammer_mlir.frontends.onnx.node_names import Prefixes
 from rammer_mlir.frontends.onnx.tensor_data import TensorData
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, dtype_of, static_shape, value_infos
 
@@ -166,12 +167,12 @@ def _give_outputs_nodes(graph: onnx.GraphProto) -> None:
     Afterwards each output is the result of a node, and no two outputs have the same name.
     """
     computed = {name for node in graph.node for name in node.output}
-    seen: set[str] = set()
+    prefixes, seen = Prefixes(graph), set[str]()
     for value in graph.output:
         if value.name in computed and value.name not in seen:
             seen.add(value.name)
             continue
-        name = f"{value.name}/output{len(seen)}"
+        name = f"{prefixes.unused(value.name)}/output{len(seen)}"
         graph.node.append(helper.make_node("Identity", [value.name], [name], name=name))
         value.name = name
         seen.add(name)
@@ -187,8 +188,8 @@ def give_scalar(body: onnx.GraphProto, number: int, elem_type: int) -> onnx.Valu
     value = body.input[number]
     if not value.type.tensor_type.shape.dim:
         return helper.make_tensor_value_info(value.name, elem_type, [])
-    name = value.name
-    scalar, shape = f"{name}/scalar", f"{name}/shape"
+    name, prefix = value.name, Prefixes(body).unused(value.name)
+    scalar, shape = f"{prefix}/scalar", f"{prefix}/shape"
     body.initializer.append(helper.make_tensor(shape, onnx.TensorProto.INT64, [1], [1]))
     nodes = list(body.node)
     del body.node[:]

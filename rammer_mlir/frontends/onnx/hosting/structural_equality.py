@@ -47,12 +47,15 @@ def _of_graph(
     ``constants``. The function adds the nodes' results to ``names``.
     """
     for node in graph.node:
-        yield node.op_type, node.domain
+        yield node.op_type, node.domain, node.overload
         yield [_name(name, names, constants) for name in node.input]
+        yield [bool(name) for name in node.output]  # an absent result moves those after it
         for attribute in sorted(node.attribute, key=lambda each: each.name):
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield attribute.name, *_of_subgraph(attribute.g, names, constants, numbers)
-            else:
+            is_graph = attribute.type == onnx.AttributeProto.GRAPH
+            graphs = [attribute.g] if is_graph else attribute.graphs
+            for inner in graphs:
+                yield attribute.name, *_of_subgraph(inner, names, constants, numbers)
+            if not graphs:
                 yield attribute.SerializeToString(deterministic=True)
         for name in node.output:
             names[name] = next(numbers) if name else None

@@ -18,6 +18,7 @@ from rammer_mlir.frontends.onnx.loops.bodies import Body, Surroundings, body_of,
 from rammer_mlir.frontends.onnx.loops.element_reads import ElementRead, find_element_reads
 from rammer_mlir.frontends.onnx.loops.scans import drop_dead, set_sources
 from rammer_mlir.frontends.onnx.model import set_graph_nodes, used_names
+from rammer_mlir.frontends.onnx.node_names import Prefixes
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.programs.host_program import Source
 
@@ -132,13 +133,15 @@ def _take_elements(
     """
     sources: dict[Source, onnx.ValueInfoProto] = {}
     replaced: dict[str, onnx.NodeProto] = {}
+    prefixes = Prefixes(graph)
     for read in reads:
         source = Source(read.value, read.axis)
         kind = _kind_of(replace(read, keeps_axis=False), types)
         element = sources.setdefault(source, _declared(f"{prefix}{len(sources)}", kind))
         result = read.node.output[0]
         if read.keeps_axis:
-            axes = numpy_helper.from_array(np.array([read.axis]), f"{result}/axes")
+            name = f"{prefixes.unused(result)}/axes"
+            axes = numpy_helper.from_array(np.array([read.axis]), name)
             graph.initializer.append(axes)
             new = helper.make_node("Unsqueeze", [element.name, axes.name], [result], read.node.name)
         else:

@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 from rammer_mlir.frontends.onnx.control_flow import always_continues
 from rammer_mlir.frontends.onnx.loops.bodies import Body, Surroundings, body_of, copied
 from rammer_mlir.frontends.onnx.model import Model, set_graph_nodes
+from rammer_mlir.frontends.onnx.node_names import Prefixes
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import Array
 from rammer_mlir.frontends.onnx.trip_counts import begins, count_steps, largest_count
@@ -61,7 +62,7 @@ def _with_trip_count(
     counted = copied(node)
     counted.input[0] = write.constant(np.array(steps, np.int64))
     body = body_of(counted)
-    condition = f"{body.output[0].name}/always"
+    condition = f"{Prefixes(body).unused(body.output[0].name)}/always"
     body.output[0].name = condition
     body.node.append(helper.make_node("Identity", [body.input[1].name], [condition]))
     return counted
@@ -179,6 +180,7 @@ def _counter_nodes(
     state can be removed. Constants are added to ``graph``, the body.
     """
     value = graph.input[2 + number].name
+    prefix = Prefixes(graph).unused(value)
     kind = helper.np_dtype_to_tensor_dtype(start.dtype)
     operands: list[tuple[str, str, Array]] = []
     if start.shape:
@@ -187,10 +189,10 @@ def _counter_nodes(
         operands.append(("Mul", "step", step))
     if start.item() != 0:
         operands.append(("Add", "start", start))
-    results = [*(f"{value}/counter{place}" for place in range(len(operands))), value]
+    results = [*(f"{prefix}/counter{place}" for place in range(len(operands))), value]
     nodes = [helper.make_node("Cast", [graph.input[0].name], results[:1], to=kind)]
     for place, (operator, role, array) in enumerate(operands):
-        name = f"{value}/{role}"
+        name = f"{prefix}/{role}"
         graph.initializer.append(numpy_helper.from_array(array, name))
         nodes.append(helper.make_node(operator, [results[place], name], [results[place + 1]]))
     return nodes
