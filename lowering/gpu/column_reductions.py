@@ -216,11 +216,11 @@ class _Emitter:
     def _add_element(
         self, loads: _Turn, number: int, point: Sequence[Index | None], results: Sequence[ir.Value]
     ) -> list[ir.Value]:
-        """Emit the reduction of one element into each result of the tile; return the new results.
+        """Emit for each result of the tile the reduction of an element; return the new results.
 
-        ``number`` is the element's index among the elements that ``loads`` loads for a result.
-        ``point`` has the loop indices at which the tile's first result uses the element.
-        ``results`` has the results before the reduction of the element.
+        Each result has its own element. ``number`` is an element's index among those that ``loads``
+        loads for a result. ``point`` has the loop indices of the element of the tile's first
+        result. ``results`` has the results before the reduction.
         """
         first = point[self._plan.along]
         assert first is not None, "the point has an index of each parallel loop"

@@ -93,7 +93,7 @@ class NamedMachine:
 
     @property
     def is_this(self) -> bool:
-        """Whether this machine can execute code for the processor."""
+        """Whether the host, which runs this process, can execute code for the named processor."""
         return not self.lacking
 
     @property

@@ -184,7 +184,9 @@ def _region_calls(module: ir.Module) -> Counter[str]:
 
 @dataclass(frozen=True)
 class _Partition:
-    """A module in which all regions have code, formed by a function in ``TrialPasses.regions``.
+    """A module whose graph is divided into regions, with generated code for each region.
+
+    A function in ``TrialPasses.regions`` makes the module.
 
     ``quantized`` is the report on the quantization of the module's regions; None without
     quantization.

@@ -52,8 +52,8 @@ class Search:
         """Begin without simulated times.
 
         Args:
-            partitions: for each partition, the names of the regions; the first partition has the
-                user's order of code generators.
+            partitions: the names of the regions of each partition. The first partition is made with
+                the user's order of code generators.
             simulate: returns the predicted seconds of a choice.
             has_time: whether time is left for another simulation.
             most: limit of simulations.

@@ -153,11 +153,13 @@ def _passes(job: Job) -> list[str]:
 
 
 def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str], float]:
-    """Run the pipelines of ``_passes`` on a program, and count after each pipeline.
+    """Merge, split and generate a program's regions; count operations and regions after each step.
+
+    ``passes`` are the pipelines of these three steps, which ``_passes`` returns.
 
     Returns:
-        The counts of operations and regions, keyed by the names of fields of ``Partition``, and the
-        seconds of code generation.
+        The counts, keyed by the names of fields of ``Partition``, and the duration in seconds of
+        the third step, code generation.
     """
     context = ir.Context()
     dialects.register(context)
