@@ -20,7 +20,7 @@ class _Place(IntEnum):
 
 
 class World(_Place):
-    """Word indices of a launch's record.
+    """Indices of the 64-bit words of a launch's record (its state in the emulator's memory).
 
     Each lane runs on its own stack; the scheduler resumes lanes one after the other.
     ``codegen/checks`` defines clocks and releases.
@@ -38,7 +38,8 @@ class World(_Place):
         REGION, REGION_BYTES: the address of the device memory, and its size in bytes.
         GRANULES: the address of a table that has, for each ``GRANULE_BYTES`` bytes of the device
             memory, the index of the buffer that contains them.
-        BUFFERS, SHADOW: the addresses of the buffers' records and of the shadow cells.
+        BUFFERS, SHADOW, ATOMICS: the addresses of the buffers' records, of the shadow cells
+            (``Cell``) and of the cells of atomic accesses (``AtomicCell``).
         GRANULE_SHIFT: the binary logarithm of the bytes per shadow cell.
         KNOWLEDGE: the address of a matrix of clocks. Row b has the clock of each block that all
             lanes of block b know.
@@ -70,6 +71,7 @@ class World(_Place):
     GRANULES = auto()
     BUFFERS = auto()
     SHADOW = auto()
+    ATOMICS = auto()
     GRANULE_SHIFT = auto()
     KNOWLEDGE = auto()
     ACQUIRED = auto()
@@ -90,7 +92,7 @@ class World(_Place):
 
 
 class Lane(_Place):
-    """Word indices of a lane's record.
+    """Indices of the 64-bit words of a lane's record (its state in the emulator's memory).
 
     Attributes:
         STACK, STACK_TOP: the saved stack pointer, and the stack's lowest address, at which its
@@ -144,7 +146,7 @@ class Lane(_Place):
 
 
 class Block(_Place):
-    """Word indices of a block's record.
+    """Indices of the 64-bit words of a block's record (its state in the emulator's memory).
 
     Attributes:
         PHASE: the count of barriers that the block has passed, plus 1.
@@ -158,20 +160,24 @@ class Block(_Place):
 
 
 class Buffer(_Place):
-    """Word indices of a buffer's record.
+    """Indices of the 64-bit words of a buffer's record (its state in the emulator's memory).
 
     Attributes:
         BEGIN, END: the addresses of the buffer's first byte, and of the byte after the buffer.
         UNWRITTEN: 1 if a read of an element that was never written is a fault, else 0.
+        READ_ONLY: 1 if a write is a fault, else 0.
     """
 
     BEGIN = auto()
     END = auto()
     UNWRITTEN = auto()
+    READ_ONLY = auto()
 
 
 class Cell(_Place):
-    """Word indices of a shadow cell, which describes the last accesses to a few bytes of memory.
+    """Word indices of a shadow cell, which describes the last plain accesses to a few bytes.
+
+    An access is plain if it is not atomic.
 
     A stamp is a 64-bit word that identifies an access by block, lane, phase (see ``Block``) and the
     count of the lane's releases since the last barrier.
@@ -180,12 +186,31 @@ class Cell(_Place):
         WRITE: the stamp of the last write; 0 if there was no write.
         READ, OTHER_READ: the stamps of the last reads by two blocks; 0 if there was no read.
         SITES: the indices of the operations of the write and the two reads, ``SITE_BITS`` bits
-            each.
+            each, and the bit at ``ATOMICS_SHIFT``.
     """
 
     WRITE = auto()
     READ = auto()
     OTHER_READ = auto()
+    SITES = auto()
+
+
+class AtomicCell(_Place):
+    """Word indices of the last atomic accesses to a few bytes of memory.
+
+    The record is valid if the bit at ``ATOMICS_SHIFT`` is 1 in the shadow cell of the same bytes.
+    Both cells have as many words, and the sites in the same word.
+
+    Attributes:
+        WRITE, OTHER_WRITE: the stamps of the last atomic writes and read-modify-writes by two
+            blocks; 0 if there was none.
+        READ: the stamp of the last atomic load; 0 if there was none.
+        SITES: the indices of the operations of these accesses, ``SITE_BITS`` bits each.
+    """
+
+    WRITE = auto()
+    OTHER_WRITE = auto()
+    READ = auto()
     SITES = auto()
 
 
@@ -263,6 +288,7 @@ class Fault(_Place):
         TOO_MANY_COPIES: a lane has more than ``COPY_QUEUE`` pending copies.
         COPY_NOT_AWAITED: a lane ends while it has pending copies.
         MISALIGNED: an address is no multiple of the access's alignment.
+        READ_ONLY: a buffer is written that the kernel may only read.
     """
 
     NONE = auto()
@@ -278,6 +304,7 @@ class Fault(_Place):
     TOO_MANY_COPIES = auto()
     COPY_NOT_AWAITED = auto()
     MISALIGNED = auto()
+    READ_ONLY = auto()
 
 
 class Shuffle(_Place):
@@ -297,6 +324,9 @@ Gaps between buffers have at least this size and belong to no buffer.
 """
 
 SITE_BITS = 21
+ATOMICS_SHIFT = 63
+"""Position in ``Cell.SITES`` of a bit: 1 if an atomic access followed the last plain write."""
+
 BLOCK_SHIFT, LANE_SHIFT, PHASE_SHIFT = 43, 8, 19
 LANE_MASK, RELEASES_MASK = 0x7FF, 0xFF
 SEVERAL_LANES = LANE_MASK

@@ -113,12 +113,12 @@ def test_overwriting_what_others_still_read() -> None:
     np.testing.assert_array_equal(y, x[:, ::-1])
 
 
-def test_copies_stay_within_their_buffers() -> None:
+def test_copies_stay_within_their_dimensions() -> None:
     text = kernel().replace("%x[%b, %first]", "%x[%row, %first]")
     text = text.replace("%step = ", "%row = arith.constant 3 : index\n%step = ")
     message = fault_of(text)
     assert message.startswith("kernel 'reverse': out of bounds: block 0, lane 0,")
-    assert "'nvgpu.device_async_copy' (fetch) accesses argument 0 at index 768 of 768" in message
+    assert "'nvgpu.device_async_copy' (fetch) uses index 3 in dimension 0" in message
 
 
 def test_copies_are_aligned() -> None:

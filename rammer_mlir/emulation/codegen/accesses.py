@@ -6,7 +6,8 @@ from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.emulation.codegen.i64_language import i64
 from rammer_mlir.lowering.ir_walk import producer, walk
 
-_ATOMICS = ("llvm.atomicrmw", "llvm.cmpxchg")
+ATOMICS = ("llvm.atomicrmw", "llvm.cmpxchg")
+"""Operations that read and write memory atomically."""
 
 
 def _is_runtime(function: ir.OpView) -> bool:
@@ -25,7 +26,7 @@ def kernel_operations(module: ir.Module) -> list[ir.Operation]:
 
 def is_atomic(operation: ir.Operation) -> bool:
     """Whether an operation is an atomic load, store, read-modify-write or compare-and-exchange."""
-    if operation.name in _ATOMICS:
+    if operation.name in ATOMICS:
         return True
     ordering = operation.attributes["ordering"] if "ordering" in operation.attributes else None
     return operation.name in ("llvm.load", "llvm.store") and bool(

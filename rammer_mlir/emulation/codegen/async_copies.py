@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rammer_mlir.bindings import arith, func, ir, memref
+from rammer_mlir.emulation.codegen.checks import check_alignment
 from rammer_mlir.emulation.codegen.i64_language import (
     Record,
     Truth,
@@ -181,8 +182,8 @@ def _check_copy(address: Word, begins: Word) -> None:
         fault(Fault.OUT_OF_BOUNDS, site, copy[PendingCopy.SOURCE] + size, copy[PendingCopy.BASE])
     with when(read.differs(0)):
         source, base = copy[PendingCopy.SOURCE], copy[PendingCopy.BASE]
-        perform("emulator_access", base, source, read, site, 0)
-    perform("emulator_access", copy[PendingCopy.TO_BASE], to, size, site, 1)
+        perform("emulator_access", base, source, read, site, 0, 1)
+    perform("emulator_access", copy[PendingCopy.TO_BASE], to, size, site, 1, 1)
     with when(begins.equals(1)):
         _forget(to, size)
 
@@ -202,19 +203,10 @@ def _check_nothing(*_: Word) -> None:
     """Emit nothing: the empty body of ``emulator_check_copy`` for kernels without checks."""
 
 
-def _aligned(address: Word, size: Word, site: Word) -> None:
-    """Emit a check that ``address`` is a multiple of ``size`` bytes, as the hardware requires.
-
-    Otherwise, the launch stops with a fault at the operation with site index ``site``.
-    """
-    with when((address % size).differs(0)):
-        fault(Fault.MISALIGNED, site, address, address, size)
-
-
 def emit_async_copies(*, checked: bool) -> None:
     """Emit the runtime's functions for asynchronous copies, with access checks if ``checked``."""
     define("emulator_check_copy", 2, _check_copy if checked else _check_nothing)
-    define("emulator_aligned", 3, _aligned)
+    define("emulator_aligned", 3, check_alignment)
     define("emulator_copy", 7, _copy)
     define("emulator_end_group", 0, _end_group)
     define("emulator_await_copies", 1, _await_copies)

@@ -1,53 +1,44 @@
-"""Emits the emulator's checks for bounds, reads of unwritten shared memory, and data races.
-
-Races are found by happens-before (as in FastTrack, Flanagan and Freund, PLDI 2009), specialized to
-the synchronization of GPU lanes. A release is an atomic write to a counter in memory with release
-order; an acquire is an atomic read of a counter with acquire order. Every access has a stamp:
-block, lane, phase (the count of barriers that the block has passed, plus 1) and the count of the
-lane's releases since the last barrier. A clock is a stamp without the block. A lane that knows a
-block's clock knows all accesses of that block up to the clock. An access A happens before a later
-access B in each of these cases:
-
-- The same lane executes A and B.
-- The same block executes A and B, and A in an earlier phase.
-- The lane that executes B knows A.
-
-A release stores the clocks that the releasing lane knows, and the lane's own clock, under the
-counter's address. An acquire of that counter transfers these clocks to the acquiring lane, and the
-next barrier transfers them to the lane's whole block.
+"""Emits the emulator's checks for bounds, reads of unwritten memory, and data races.
 
 For each granule (as many bytes as the smallest element), shadow memory keeps the stamps of the last
-write and of the last reads by two blocks. If several lanes of the same block read in the same
-phase, their reads are merged into a single stamp, which is marked as merged. Releases and acquires
-count only at device or system scope; fences turn adjacent relaxed atomics into releases and
-acquires.
+write and of the last reads by two blocks, and the same for atomic accesses. If several lanes of the
+same block read in the same phase, their reads are merged into a single stamp, which is marked as
+merged; so are atomic writes. Atomic accesses do not race with each other, but with other accesses.
+``synchronization`` tells which accesses are ordered.
 """
 
 from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from rammer_mlir.emulation.codegen.i64_language import (
     Record,
     Truth,
     Variable,
     Word,
-    call,
     define,
     each,
     perform,
     when,
-    while_,
+    word,
 )
-from rammer_mlir.emulation.codegen.scheduler import current, fault, lane_at, world
+from rammer_mlir.emulation.codegen.scheduler import current, fault, world
+from rammer_mlir.emulation.codegen.synchronization import (
+    clock,
+    emit_synchronization,
+    lane_of,
+    unordered,
+)
 from rammer_mlir.emulation.records import (
+    ATOMICS_SHIFT,
     BLOCK_SHIFT,
     GRANULE_BYTES,
-    LANE_MASK,
     LANE_SHIFT,
     PHASE_SHIFT,
-    RELEASES_MASK,
     SEVERAL_LANES,
     SITE_BITS,
-    Block,
+    AtomicCell,
     Buffer,
     Cell,
     Fault,
@@ -56,172 +47,143 @@ from rammer_mlir.emulation.records import (
 )
 
 _SITE_MASK = (1 << SITE_BITS) - 1
-_CLOCK_MASK = (1 << BLOCK_SHIFT) - 1
 
 
-def _lane_of(stamp: Word) -> Word:
-    return (stamp >> LANE_SHIFT) & LANE_MASK
-
-
-def _phase_of(stamp: Word) -> Word:
-    return (stamp & _CLOCK_MASK) >> PHASE_SHIFT
-
-
-def _clock(lane: Record) -> Word:
-    """Emit and return a lane's current clock, an i64 that orders the lane's accesses.
-
-    The clock packs the block's phase (the count of barriers that the block has passed, plus 1), the
-    lane's index in the block, and the count of the lane's releases since the last barrier.
-    """
-    phase = Record(lane[Lane.BLOCK_RECORD])[Block.PHASE]
-    releases = lane[Lane.RELEASES]
-    # Saturate: the field of a stamp has 8 bits, and its largest value means all releases.
-    limited = (releases > RELEASES_MASK - 1).choose(RELEASES_MASK - 1, releases)
-    return (phase << PHASE_SHIFT) | (lane[Lane.LANE] << LANE_SHIFT) | limited
-
-
-def _join(a: Word, b: Word) -> Word:
-    """Emit and return the join of two clocks of the same block, which covers both clocks.
-
-    If the clocks are of different lanes in the same phase (between the same two barriers), the
-    result covers all lanes of the block in that phase. This may hide a race, but never reports a
-    false race.
-    """
-    later = (a > b).choose(a, b)
-    same_phase = _phase_of(a).equals(_phase_of(b))
-    other_lane = _lane_of(a).differs(_lane_of(b))
-    known = a.differs(0) & b.differs(0)
-    everyone = later | ((SEVERAL_LANES << LANE_SHIFT) | RELEASES_MASK)
-    return (same_phase & other_lane & known).choose(everyone, later)
-
-
-def _known_row(place: World, row: Word) -> Record:
-    launch = world()
-    return Record(launch[place] + row * launch[World.NUM_BLOCKS] * 8)
-
-
-def _acquired_row(lane: Record) -> Record:
-    return _known_row(World.ACQUIRED, lane[Lane.BLOCK] * world()[World.THREADS] + lane[Lane.LANE])
-
-
-def _known(lane: Record, block: Word) -> Word:
-    """Emit and return the latest clock of the block with index ``block`` that a lane knows.
-
-    A lane knows the clocks that it has acquired itself since its last barrier, and the clocks that
-    any lane of its block acquired before that barrier. The result is 0 if the lane knows no clock
-    of ``block``.
-    """
-    known = Variable(_known_row(World.KNOWLEDGE, lane[Lane.BLOCK])[block])
-    with when(lane[Lane.HAS_ACQUIRED].equals(1)):
-        known.set(_join(known.get(), _acquired_row(lane)[block]))
-    return known.get()
-
-
-def _known_to_current(block: Word) -> Word:
-    return _known(current(), block)
-
-
-def _before(stamp: Word) -> Word:
-    """Emit the value 1 if an earlier access happens before the running lane's access, else 0.
-
-    ``stamp`` is the stamp of the earlier access: its block, its lane, the block's phase (the count
-    of barriers that the block had passed, plus 1), and the count of the lane's releases (atomic
-    writes with release order) since the last barrier.
-    """
-    lane = current()
-    block = (stamp >> BLOCK_SHIFT) - 1
-    result = Variable(1)
-    with when(block.equals(lane[Lane.BLOCK])):
-        phase = Record(lane[Lane.BLOCK_RECORD])[Block.PHASE]
-        ordered = _lane_of(stamp).equals(lane[Lane.LANE]) | (_phase_of(stamp) < phase)
-        result.set(ordered.choose(1, 0))
-    with when(block.differs(lane[Lane.BLOCK])):
-        known = _known(lane, block)
-        mine, seen = _phase_of(stamp), _phase_of(known)
-        releaser = _lane_of(known)
-        by_lane = releaser.equals(_lane_of(stamp)) & (
-            (stamp & RELEASES_MASK) <= (known & RELEASES_MASK)
-        )
-        covered = by_lane | releaser.equals(SEVERAL_LANES)
-        ordered = (mine < seen) | (mine.equals(seen) & covered & known.differs(0))
-        result.set(ordered.choose(1, 0))
-    return result.get()
-
-
-def _unordered(stamp: Word) -> Truth:
-    """Emit and return a condition: an earlier access does not happen before the current access.
-
-    The current access is that of the running lane. The order happens-before results from barriers,
-    releases and acquires; two accesses without this order may be a race. ``stamp`` is the stamp of
-    the earlier access, as for ``_before``. For a stamp of 0, which stands for no access, the
-    condition is false.
-    """
-    result = Variable(0)
-    with when(stamp.differs(0)):
-        result.set(call("emulator_before", stamp) ^ 1)
-    return result.get().equals(1)
-
-
-def _site(sites: Word, place: Cell) -> Word:
+def _site(sites: Word, place: Cell | AtomicCell) -> Word:
     return (sites >> (SITE_BITS * int(place))) & _SITE_MASK
 
 
-def _with_site(sites: Word, place: Cell, site: Word) -> Word:
+def _with_site(sites: Word, place: Cell | AtomicCell, site: Word) -> Word:
     shift = SITE_BITS * int(place)
-    kept = sites & (((1 << 63) - 1) ^ (_SITE_MASK << shift))
+    kept = sites & (-1 ^ (_SITE_MASK << shift))
     return kept | (site << shift)
 
 
-def _race(cell: Record, place: Cell, site: Word, address: Word, base: Word) -> None:
-    with when(_unordered(cell[place])):
-        other = cell[place]
-        fault(Fault.RACE, site, address, base, other, _site(cell[Cell.SITES], place))
+def _race(cell: Record, place: Cell | AtomicCell, site: Word, address: Word, base: Word) -> None:
+    with when(unordered(cell[place])):
+        # The last word of both kinds of cells has the sites.
+        other, sites = cell[place], cell[Cell.SITES]
+        fault(Fault.RACE, site, address, base, other, _site(sites, place))
+
+
+def _has_atomics(cell: Record) -> Truth:
+    return (cell[Cell.SITES] >> ATOMICS_SHIFT).equals(1)
+
+
+def _atomics_of(cell: Record) -> Record:
+    """Emit the address of the cell of atomic accesses that belongs to a shadow cell; return it."""
+    launch = world()
+    return Record(cell.address - launch[World.SHADOW] + launch[World.ATOMICS])
 
 
 def _write(cell_address: Word, site: Word, address: Word, base: Word, stamp: Word) -> None:
     cell = Record(cell_address)
     for place in (Cell.WRITE, Cell.READ, Cell.OTHER_READ):
         _race(cell, place, site, address, base)
-    # Later accesses that follow this write also follow the reads before it.
+    with when(_has_atomics(cell)):
+        perform("emulator_race_with_atomics", cell_address, site, address, base, 1)
+    # Later accesses that follow this write also follow the reads and atomics before it.
     cell[Cell.READ] = 0
     cell[Cell.OTHER_READ] = 0
     cell[Cell.WRITE] = stamp
     cell[Cell.SITES] = site
 
 
+def _race_with_atomics(
+    cell_address: Word, site: Word, address: Word, base: Word, writes: Word
+) -> None:
+    """Emit the check of a plain access, a write if ``writes`` is 1, against atomic accesses.
+
+    It is a function of its own, so that the frequent checks of other cells stay short.
+    """
+    atomics = _atomics_of(Record(cell_address))
+    for place in (AtomicCell.WRITE, AtomicCell.OTHER_WRITE):
+        _race(atomics, place, site, address, base)
+    with when(writes.equals(1)):
+        _race(atomics, AtomicCell.READ, site, address, base)
+
+
 def _read(cell_address: Word, site: Word, address: Word, base: Word, stamp: Word) -> None:
     cell = Record(cell_address)
     _race(cell, Cell.WRITE, site, address, base)
+    with when(_has_atomics(cell)):
+        perform("emulator_race_with_atomics", cell_address, site, address, base, 0)
+    _note_by_block(cell, (Cell.READ, Cell.OTHER_READ), site, stamp)
+
+
+def _update(
+    cell_address: Word, site: Word, address: Word, base: Word, stamp: Word, writes: Word
+) -> None:
+    """Emit the check of an atomic access for races with plain accesses, which are not atomic.
+
+    ``writes`` is 1 if the access writes. Later plain writes are checked against this access; later
+    plain reads are checked against it only if it writes.
+    """
+    cell = Record(cell_address)
+    atomics = _atomics_of(cell)
+    _race(cell, Cell.WRITE, site, address, base)
+    with when(_has_atomics(cell).choose(0, 1).equals(1)):
+        for place in (AtomicCell.WRITE, AtomicCell.OTHER_WRITE, AtomicCell.READ):
+            atomics[place] = 0
+        cell[Cell.SITES] = cell[Cell.SITES] | (word(1) << ATOMICS_SHIFT)
+    with when(writes.equals(1)):
+        for place in (Cell.READ, Cell.OTHER_READ):
+            _race(cell, place, site, address, base)
+        _note_by_block(atomics, (AtomicCell.WRITE, AtomicCell.OTHER_WRITE), site, stamp)
+    with when(writes.equals(0)):
+        _note(atomics, AtomicCell.READ, site, stamp)
+
+
+def _note_by_block(
+    cell: Record, slots: tuple[Cell, Cell] | tuple[AtomicCell, AtomicCell], site: Word, stamp: Word
+) -> None:
+    """Emit the update of two words of a cell, which keep the last accesses by two blocks."""
+    one, other = slots
     block = stamp >> BLOCK_SHIFT
-    mine = (cell[Cell.READ] >> BLOCK_SHIFT).equals(block)
-    other_mine = (cell[Cell.OTHER_READ] >> BLOCK_SHIFT).equals(block)
-    free = cell[Cell.READ].equals(0)
+    mine = (cell[one] >> BLOCK_SHIFT).equals(block)
+    other_mine = (cell[other] >> BLOCK_SHIFT).equals(block)
+    free = cell[one].equals(0)
     # A slot of this block, else a free slot, else a slot chosen by the block's number.
     even = (block & 1).equals(0)
-    first = (mine | free | even).choose(1, 0)
+    full = cell[other].differs(0)
+    first = (mine | free | (even & full)).choose(1, 0)
     first = (other_mine & mine.choose(0, 1).equals(1)).choose(0, first)
     with when(first.equals(1)):
-        _note_read(cell, Cell.READ, site, stamp)
+        _note(cell, one, site, stamp)
     with when(first.equals(0)):
-        _note_read(cell, Cell.OTHER_READ, site, stamp)
+        _note(cell, other, site, stamp)
 
 
-def _note_read(cell: Record, place: Cell, site: Word, stamp: Word) -> None:
+def _note(cell: Record, place: Cell | AtomicCell, site: Word, stamp: Word) -> None:
     old = cell[place]
     alike = (old >> PHASE_SHIFT).equals(stamp >> PHASE_SHIFT)
-    several = alike & _lane_of(old).differs(_lane_of(stamp))
+    several = alike & lane_of(old).differs(lane_of(stamp))
     # Keep the largest number of releases: knowing it implies knowing the earlier ones.
     cell[place] = several.choose(stamp | (SEVERAL_LANES << LANE_SHIFT), stamp)
     cell[Cell.SITES] = _with_site(cell[Cell.SITES], place, site)
 
 
-def _access(base: Word, address: Word, size: Word, site: Word, writes: Word) -> None:
-    """Emit the check of an access of ``size`` bytes for bounds, unwritten memory and races.
+def check_alignment(address: Word, alignment: Word, site: Word) -> None:
+    """Emit a check that ``address`` is a multiple of ``alignment`` bytes, as the hardware requires.
+
+    ``alignment`` is a power of two. Otherwise, the launch stops with a fault at the operation with
+    site index ``site``.
+    """
+    with when((address & (alignment - 1)).differs(0)):
+        fault(Fault.MISALIGNED, site, address, address, alignment)
+
+
+def _access(
+    base: Word, address: Word, size: Word, site: Word, writes: Word, alignment: Word
+) -> None:
+    """Emit the check of an access of ``size`` bytes for alignment, bounds, unwritten memory, races.
 
     ``base`` is any address inside the intended buffer, and ``site`` the operation's site index.
-    ``writes`` is 1 for a write, 0 for a read. Memory outside the emulated device's memory (private
-    memory, constants) is not checked here.
+    ``writes`` is 1 for a write, 0 for a read, and ``alignment`` a power of two, of which the
+    address has to be a multiple. Memory outside the emulated device's memory (private memory,
+    constants) is only checked for alignment.
     """
+    check_alignment(address, alignment, site)
     within, origin, buffer = _located(base, address, size, site)
     with when(within.equals(1)):
         _check_cells(address, size, site, writes, origin, Record(buffer))
@@ -255,134 +217,69 @@ def _located(base: Word, address: Word, size: Word, site: Word) -> tuple[Word, W
     return device, origin, record.get()
 
 
-def _bounds(base: Word, address: Word, size: Word, site: Word) -> None:
-    """Emit the check that an atomic operation is within the bounds of its buffer.
+def _atomic(base: Word, address: Word, size: Word, site: Word, reads: Word, writes: Word) -> None:
+    """Emit the check of an atomic access for bounds, unwritten memory and races.
 
-    ``base`` is any address inside the buffer, ``address`` the accessed address, ``size`` the count
-    of bytes, and ``site`` the operation's site index. Atomics are not checked for races.
+    ``reads`` and ``writes`` are 1 if the access reads and if it writes; the other arguments are
+    those of ``_access``.
     """
-    _located(base, address, size, site)
+    within, origin, record = _located(base, address, size, site)
+    buffer = Record(record)
+    with when(within.equals(1)):
+        _check_writable(address, site, writes, origin, buffer)
+        with _each_cell(address, size) as (cell, here):
+            with when(reads.equals(1)):
+                _check_written(cell, site, here, origin, buffer)
+            perform("emulator_update", cell, site, here, origin, _stamp(), writes)
+
+
+def _stamp() -> Word:
+    lane = current()
+    return ((lane[Lane.BLOCK] + 1) << BLOCK_SHIFT) | clock(lane)
+
+
+@contextmanager
+def _each_cell(address: Word, size: Word) -> Generator[tuple[Word, Word]]:
+    """Emit a loop over the shadow cells of ``size`` bytes at ``address``.
+
+    Yield the address of the shadow cell, and that of the cell's bytes in the device memory.
+    """
+    launch = world()
+    shift, region = launch[World.GRANULE_SHIFT], launch[World.REGION]
+    shadow = launch[World.SHADOW]
+    first = (address - region) >> shift
+    last = (address + size - 1 - region) >> shift
+    with each(first, last + 1) as number:
+        yield shadow + number * (8 * len(Cell)), region + (number << shift)
+
+
+def _check_writable(address: Word, site: Word, writes: Word, base: Word, buffer: Record) -> None:
+    with when(writes.equals(1) & buffer[Buffer.READ_ONLY].equals(1)):
+        fault(Fault.READ_ONLY, site, address, base)
+
+
+def _check_written(cell_address: Word, site: Word, here: Word, base: Word, buffer: Record) -> None:
+    """Emit the check that a read cell was written, or that its buffer was initialized.
+
+    An atomic access writes the cell if it is the first access, since an atomic read has this check.
+    """
+    cell = Record(cell_address)
+    never = cell[Cell.WRITE].equals(0) & buffer[Buffer.UNWRITTEN].equals(1)
+    with when(never & (cell[Cell.SITES] >> ATOMICS_SHIFT).equals(0)):
+        fault(Fault.UNWRITTEN, site, here, base)
 
 
 def _check_cells(
     address: Word, size: Word, site: Word, writes: Word, base: Word, buffer: Record
 ) -> None:
-    launch, lane = world(), current()
-    shift = launch[World.GRANULE_SHIFT]
-    stamp = ((lane[Lane.BLOCK] + 1) << BLOCK_SHIFT) | _clock(lane)
-    first = (address - launch[World.REGION]) >> shift
-    last = (address + size - 1 - launch[World.REGION]) >> shift
-    with each(first, last + 1) as number:
-        cell = launch[World.SHADOW] + number * (8 * len(Cell))
-        here = launch[World.REGION] + (number << shift)
+    _check_writable(address, site, writes, base, buffer)
+    stamp = _stamp()
+    with _each_cell(address, size) as (cell, here):
         with when(writes.equals(1)):
             perform("emulator_write", cell, site, here, base, stamp)
         with when(writes.equals(0)):
-            unwritten = Record(cell)[Cell.WRITE].equals(0) & buffer[Buffer.UNWRITTEN].equals(1)
-            with when(unwritten):
-                fault(Fault.UNWRITTEN, site, here, base)
+            _check_written(cell, site, here, base, buffer)
             perform("emulator_read", cell, site, here, base, stamp)
-
-
-def _find_counter(address: Word, site: Word, insert: Word) -> Word:
-    """Emit a look-up of the atomic counter at ``address`` in the hash table of released clocks.
-
-    Return the counter's index in the table plus 1. If the counter is not in the table, it is added
-    if ``insert`` is 1; if ``insert`` is 0, the result is 0. ``site`` is the operation's site index,
-    for messages.
-    """
-    launch = world()
-    keys, capacity = Record(launch[World.SYNC_KEYS]), launch[World.SYNC_CAPACITY]
-    place = Variable((address >> 2) % capacity)
-    looks, found = Variable(0), Variable(0)
-    with while_(lambda: found.get().equals(0) & (looks.get() <= capacity)):
-        key = keys[place.get()]
-        with when(key.equals(address) | (key.equals(0) & insert.equals(1))):
-            keys[place.get()] = address
-            found.set(place.get() + 1)
-        with when(key.equals(0) & insert.equals(0)):
-            looks.set(capacity)
-        with when(found.get().equals(0)):
-            place.set((place.get() + 1) % capacity)
-        looks.set(looks.get() + 1)
-    with when(found.get().equals(0) & insert.equals(1)):
-        fault(Fault.TOO_MANY_COUNTERS, site)
-    return found.get()
-
-
-def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
-    """Emit the update of a counter's stored clocks at an atomic write by the running lane.
-
-    At a release, the clocks that the lane knows are stored for the counter. A write is a release
-    if it has release order, or if the lane has executed a release fence since its last barrier.
-    At any other write, a store erases the stored clocks, and a read-modify-write keeps them.
-
-    Args:
-        address: the counter's address.
-        site: the operation's site index.
-        joins: 1 for a read-modify-write, which joins the lane's clocks with the stored clocks; 0
-            for a store, which replaces the stored clocks.
-        ordered: 1 for a write with release order, 0 for a relaxed write.
-    """
-    lane = current()
-    clocks = _known_row(World.SYNC_CLOCKS, call("emulator_sync", address, site, 1) - 1)
-    gives = ordered.equals(1) | lane[Lane.FENCED].equals(1)
-    with each(0, world()[World.NUM_BLOCKS]) as block:
-        mine = block.equals(lane[Lane.BLOCK])
-        known = mine.choose(_clock(lane), call("emulator_known", block))
-        given = gives.choose(known, 0)
-        kept = joins.equals(1).choose(clocks[block], 0)
-        clocks[block] = call("emulator_join", kept, given)
-    with when(gives):
-        lane[Lane.RELEASES] = lane[Lane.RELEASES] + 1
-
-
-def _acquire(address: Word, site: Word, ordered: Word) -> None:
-    """Emit, for an atomic read of a counter, code by which the lane acquires the counter's clocks.
-
-    The lane joins the clocks that are stored for the counter with the clocks that it knows.
-    ``address`` is the counter's address, ``site`` the operation's site index. ``ordered`` is 1 for
-    a read with acquire order and 0 for a relaxed read, after which the join happens at the lane's
-    next acquire fence.
-    """
-    lane = current()
-    with when(ordered.equals(0)):
-        lane[Lane.LAST_RELAXED] = address
-    with when(ordered.equals(1)):
-        found = call("emulator_sync", address, site, 0)
-        with when(found.differs(0)):
-            clocks = _known_row(World.SYNC_CLOCKS, found - 1)
-            row = _acquired_row(lane)
-            with each(0, world()[World.NUM_BLOCKS]) as block:
-                before = lane[Lane.HAS_ACQUIRED].equals(1).choose(row[block], 0)
-                row[block] = call("emulator_join", before, clocks[block])
-            lane[Lane.HAS_ACQUIRED] = 1
-
-
-def _fence(acquires: Word, releases: Word) -> None:
-    lane = current()
-    with when(releases.equals(1)):
-        lane[Lane.FENCED] = 1
-    with when(acquires.equals(1) & lane[Lane.LAST_RELAXED].differs(0)):
-        perform("emulator_acquire", lane[Lane.LAST_RELAXED], 0, 1)
-
-
-def _join_at_barrier(block: Word, first: Word) -> None:
-    """Emit code that joins all clocks that the lanes of ``block`` acquired before a barrier.
-
-    After the barrier of the block, all lanes of the block know the joined clocks. ``block`` is the
-    block's index, ``first`` the address of the record of the block's first lane.
-    """
-    launch = world()
-    row = _known_row(World.KNOWLEDGE, block)
-    with each(0, launch[World.THREADS]) as number:
-        lane = lane_at(first, number)
-        lane[Lane.FENCED] = 0
-        with when(lane[Lane.HAS_ACQUIRED].equals(1)):
-            lane[Lane.HAS_ACQUIRED] = 0
-            learnt = _acquired_row(lane)
-            with each(0, launch[World.NUM_BLOCKS]) as other:
-                row[other] = call("emulator_join", row[other], learnt[other])
 
 
 def _index(index: Word, size: Word, site: Word, dimension: Word) -> None:
@@ -397,16 +294,11 @@ def _index(index: Word, size: Word, site: Word, dimension: Word) -> None:
 
 def emit_checks() -> None:
     """Emit the runtime's functions for all checks at the insertion point."""
-    define("emulator_join", 2, _join, returns=True)
-    define("emulator_known", 1, _known_to_current, returns=True)
-    define("emulator_before", 1, _before, returns=True)
+    emit_synchronization()
+    define("emulator_race_with_atomics", 5, _race_with_atomics)
     define("emulator_write", 5, _write)
     define("emulator_read", 5, _read)
-    define("emulator_access", 5, _access)
-    define("emulator_bounds", 4, _bounds)
-    define("emulator_sync", 3, _find_counter, returns=True)
-    define("emulator_release", 4, _release)
-    define("emulator_acquire", 3, _acquire)
-    define("emulator_fence", 2, _fence)
-    define("emulator_meet", 2, _join_at_barrier)
+    define("emulator_update", 6, _update)
+    define("emulator_access", 6, _access)
+    define("emulator_atomic", 6, _atomic)
     define("emulator_index", 4, _index)

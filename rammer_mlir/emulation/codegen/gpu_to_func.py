@@ -13,6 +13,7 @@ from rammer_mlir.bindings import arith, func, ir, llvm, memref
 from rammer_mlir.emulation.codegen import matrix_units, wave_products
 from rammer_mlir.emulation.codegen.async_copies import replace_copies
 from rammer_mlir.emulation.codegen.i64_language import Exchange, constant_word, i64
+from rammer_mlir.emulation.codegen.indices import check_indices
 from rammer_mlir.emulation.codegen.sites import Sites
 from rammer_mlir.emulation.records import KernelArgument, Lane, SharedBuffer, Shuffle, World
 from rammer_mlir.errors import UnsupportedError
@@ -52,10 +53,11 @@ class FunctionModule:
     shared: tuple[SharedBuffer, ...]
 
 
-def to_functions(module: ir.Module, kernel: str, sites: Sites) -> FunctionModule:
+def to_functions(module: ir.Module, kernel: str, sites: Sites, *, checked: bool) -> FunctionModule:
     """Return a new module with the functions of a kernel's ``gpu.module`` as ``func.func``s.
 
-    ``kernel`` is the kernel's name. Operations that can fault are added to ``sites``.
+    ``kernel`` is the kernel's name. Operations that can fault are added to ``sites``. With
+    ``checked``, checks of indices are inserted.
 
     Raises:
         UnsupportedError: if there is no such kernel, or the kernel uses an operation that cannot be
@@ -72,11 +74,11 @@ def to_functions(module: ir.Module, kernel: str, sites: Sites) -> FunctionModule
                 _define_pause(copy)
             if copy.name != "gpu.func":
                 continue
-            is_kernel = _symbol(copy) == kernel
-            if is_kernel:
-                arguments = _arguments(copy)
-                shared = _shared(copy)
+            if _symbol(copy) == kernel:
+                arguments, shared = _arguments(copy), _shared(copy)
             _to_function(copy)
+    if checked:
+        check_indices(result, sites)
     replace_copies(list(walk(result.operation)), sites)
     for number, operation in enumerate(walk(result.operation)):
         _strip_spaces(operation)

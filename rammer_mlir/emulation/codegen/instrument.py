@@ -1,14 +1,14 @@
-"""Inserts calls of the runtime's checks before memory accesses.
+"""Inserts calls of the runtime's checks before memory accesses in the LLVM dialect.
 
-Indices are checked on memrefs, which have the sizes of dimensions. Bounds of buffers, unwritten
-memory and races are checked in the LLVM dialect, where every access is a load, a store or an atomic
-operation.
+There, every access is a load, a store or an atomic operation. Bounds of buffers, alignment,
+unwritten memory and races are checked; ``indices`` checks the indices of memrefs.
 """
 
 from __future__ import annotations
 
-from rammer_mlir.bindings import arith, func, ir, memref
+from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.emulation.codegen.accesses import (
+    ATOMICS,
     address_word,
     call_runtime,
     is_atomic,
@@ -17,13 +17,12 @@ from rammer_mlir.emulation.codegen.accesses import (
     root_of,
 )
 from rammer_mlir.emulation.codegen.gpu_to_func import element_bytes
-from rammer_mlir.emulation.codegen.i64_language import constant_word, i64
 from rammer_mlir.emulation.codegen.sites import Sites
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.lowering.ir_walk import producer, walk
+from rammer_mlir.lowering.ir_walk import producer
 
-_MEMREFS = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1}
-"""Index of a checked operation's memref operand, by operation name; the indices follow it."""
+_POINTERS = {"llvm.load": 0, "llvm.store": 1} | dict.fromkeys(ATOMICS, 0)
+"""Index of the pointer operand of a load, store or atomic operation, by operation name."""
 
 _COPIES = ("llvm.intr.memcpy", "llvm.intr.memmove")
 _UNKNOWN = (
@@ -34,44 +33,6 @@ _NARROW_SCOPES = ("workgroup", "block", "wavefront", "singlethread")
 """Synchronization scopes that order no accesses of different blocks."""
 
 
-def check_indices(module: ir.Module, sites: Sites) -> None:
-    """Insert checks that the indices of memref loads and stores are less than the memref's sizes.
-
-    ``sites`` assigns site indices to the loads and stores, for fault messages.
-    """
-    for operation in walk(module.operation):
-        number = _MEMREFS.get(operation.name)
-        if number is not None:
-            site = sites.add(operation)
-            with ir.InsertionPoint(operation), operation.location:
-                _check_access(operation, number, site)
-
-
-def _check_access(operation: ir.Operation, number: int, site: int) -> None:
-    buffer, indices = operation.operands[number], list(operation.operands)[number + 1 :]
-    value = operation.results[0] if len(operation.results) else operation.operands[0]
-    vector = list(value.type.shape) if isinstance(value.type, ir.VectorType) else []
-    extra = [0] * (len(indices) - len(vector)) + [size - 1 for size in vector]
-    for dimension, (index, more) in enumerate(zip(indices, extra, strict=True)):
-        size = _size(buffer, dimension)
-        if isinstance(size, int):
-            limit = constant_word(max(size - more, 0))
-        else:
-            limit = arith.subi(size, constant_word(more))
-        word = arith.index_cast(i64(), index)
-        func.CallOp(
-            [], "emulator_index", [word, limit, constant_word(site), constant_word(dimension)]
-        )
-
-
-def _size(buffer: ir.Value, dimension: int) -> ir.Value | int:
-    size = ir.MemRefType(buffer.type).shape[dimension]
-    if size != ir.ShapedType.get_dynamic_size():
-        return size
-    place = arith.constant(ir.IndexType.get(), dimension)
-    return arith.index_cast(i64(), memref.dim(buffer, place))
-
-
 def granule_of(module: ir.Module) -> int:
     """Return the count of bytes per shadow cell: the size of the smallest accessed element.
 
@@ -80,17 +41,21 @@ def granule_of(module: ir.Module) -> int:
     """
     sizes = [4]
     for operation in kernel_operations(module):
-        if operation.name == "llvm.load":
-            sizes.append(_element_bytes(operation.results[0].type))
-        elif operation.name == "llvm.store":
-            sizes.append(_element_bytes(operation.operands[0].type))
-        elif operation.name in _COPIES:
+        if operation.name in _COPIES:
             sizes.append(1)
+        elif operation.name in _POINTERS:
+            kind = _accessed_type(operation)
+            sizes.append(
+                element_bytes(kind.element_type if isinstance(kind, ir.VectorType) else kind)
+            )
     return min(sizes)
 
 
-def _element_bytes(kind: ir.Type) -> int:
-    return element_bytes(kind.element_type if isinstance(kind, ir.VectorType) else kind)
+def _accessed_type(operation: ir.Operation) -> ir.Type:
+    """Return the type of the value that a load, store or atomic operation reads or writes."""
+    if operation.name == "llvm.load":
+        return operation.results[0].type
+    return operation.operands[1 if operation.name in ATOMICS else 0].type
 
 
 def instrument(module: ir.Module, sites: Sites, *, checked: bool) -> None:
@@ -127,16 +92,11 @@ def _orders(operation: ir.Operation) -> tuple[bool, bool]:
 
 def _atomic(operation: ir.Operation, sites: Sites, checked: bool) -> None:
     is_store = operation.name == "llvm.store"
-    target = operation.operands[1 if is_store else 0]
+    target = operation.operands[_POINTERS[operation.name]]
     site, address = number_word(sites.add(operation)), address_word(target)
     acquires, releases = _orders(operation)
     if checked:
-        value = operation.operands[0] if is_store else operation.results[0]
-        size = element_bytes(operation.operands[1].type if len(operation.operands) > 1
-                             and not is_store else value.type)  # fmt: skip
-        call_runtime(
-            "emulator_bounds", address_word(root_of(target)), address, number_word(size), site
-        )
+        _check_atomic(operation, target, sites.add(operation))
     if not is_store:
         call_runtime("emulator_poll", address, site)
     if operation.name != "llvm.load":
@@ -151,20 +111,34 @@ def _atomic(operation: ir.Operation, sites: Sites, checked: bool) -> None:
             call_runtime("emulator_offer", address, site)
 
 
+def _check_atomic(operation: ir.Operation, pointer: ir.Value, site: int) -> None:
+    _check_alignment(pointer, _alignment(operation), site)
+    size = element_bytes(_accessed_type(operation))
+    reads, writes = not _ignores_old_value(operation), operation.name != "llvm.load"
+    numbers = [number_word(int(number)) for number in (size, site, reads, writes)]
+    call_runtime("emulator_atomic", address_word(root_of(pointer)), address_word(pointer), *numbers)
+
+
+def _ignores_old_value(operation: ir.Operation) -> bool:
+    """Whether the kernel never uses the value that memory had before an atomic operation."""
+    if operation.name == "llvm.store":
+        return True
+    is_exchange = operation.name == "llvm.atomicrmw" and (
+        ir.IntegerAttr(operation.attributes["bin_op"]).value == llvm.AtomicBinOp.xchg
+    )
+    return is_exchange and not list(operation.results[0].uses)
+
+
 def _plain(operation: ir.Operation, sites: Sites) -> None:
     name = operation.name
-    if name in ("llvm.load", "llvm.store"):
-        _check_alignment(operation, sites)
-    if name == "llvm.load":
-        size = element_bytes(operation.results[0].type)
-        _access(operation.operands[0], number_word(size), sites.add(operation), 0)
-    elif name == "llvm.store":
-        size = element_bytes(operation.operands[0].type)
-        _access(operation.operands[1], number_word(size), sites.add(operation), 1)
+    if name in _POINTERS:
+        _load_or_store(operation, sites.add(operation))
     elif name in _COPIES:
+        to, source, size = list(operation.operands)[:3]
         site = sites.add(operation)
-        _access(operation.operands[1], operation.operands[2], site, 0)
-        _access(operation.operands[0], operation.operands[2], site, 1)
+        for pointer, writes in ((source, 0), (to, 1)):
+            if not _is_private(pointer):
+                _access(pointer, size, site, writes, 1)
     elif name == "llvm.fence":
         acquires, releases = _orders(operation)
         call_runtime("emulator_fence", number_word(int(acquires)), number_word(int(releases)))
@@ -175,22 +149,40 @@ def _plain(operation: ir.Operation, sites: Sites) -> None:
         )
 
 
-def _check_alignment(operation: ir.Operation, sites: Sites) -> None:
-    """Insert a check that a vector load or store has the alignment that its attribute states.
+def _load_or_store(operation: ir.Operation, site: int) -> None:
+    pointer, kind = operation.operands[_POINTERS[operation.name]], _accessed_type(operation)
+    alignment = _alignment(operation)
+    if not _is_private(pointer):
+        size = number_word(element_bytes(kind))
+        _access(pointer, size, site, int(operation.name == "llvm.store"), alignment)
+    elif isinstance(kind, ir.VectorType) and alignment > 1:
+        # Scalars are aligned; to take their address would keep them out of registers.
+        _check_alignment(pointer, alignment, site)
 
-    Nothing is inserted for scalars, and without the attribute. ``sites`` assigns the site index.
+
+def _alignment(operation: ir.Operation) -> int:
+    """Return the alignment in bytes that the hardware requires of a load, store or atomic.
+
+    Without an attribute, it is the size of a scalar, and 1 for other types.
     """
-    is_load = operation.name == "llvm.load"
-    kind = operation.results[0].type if is_load else operation.operands[0].type
-    if isinstance(kind, ir.VectorType) and "alignment" in operation.attributes:
-        alignment = number_word(ir.IntegerAttr(operation.attributes["alignment"]).value)
-        address = address_word(operation.operands[0 if is_load else 1])
-        call_runtime("emulator_aligned", address, alignment, number_word(sites.add(operation)))
+    if "alignment" in operation.attributes:
+        return ir.IntegerAttr(operation.attributes["alignment"]).value
+    kind = _accessed_type(operation)
+    return element_bytes(kind) if isinstance(kind, ir.IntegerType | ir.FloatType) else 1
 
 
-def _access(pointer: ir.Value, size: ir.Value, site: int, writes: int) -> None:
-    root = root_of(pointer)
-    if producer(root) == "llvm.alloca":
-        return
-    words = (address_word(root), address_word(pointer), size)
-    call_runtime("emulator_access", *words, number_word(site), number_word(writes))
+def _check_alignment(pointer: ir.Value, alignment: int, site: int) -> None:
+    call_runtime(
+        "emulator_aligned", address_word(pointer), number_word(alignment), number_word(site)
+    )
+
+
+def _is_private(pointer: ir.Value) -> bool:
+    return producer(root_of(pointer)) == "llvm.alloca"
+
+
+def _access(pointer: ir.Value, size: ir.Value, site: int, writes: int, alignment: int) -> None:
+    numbers = [number_word(number) for number in (site, writes, alignment)]
+    call_runtime(
+        "emulator_access", address_word(root_of(pointer)), address_word(pointer), size, *numbers
+    )

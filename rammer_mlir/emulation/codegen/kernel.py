@@ -9,7 +9,7 @@ from rammer_mlir.emulation.codegen.async_copies import emit_async_copies
 from rammer_mlir.emulation.codegen.checks import emit_checks
 from rammer_mlir.emulation.codegen.fibers import FiberCode, fiber_code
 from rammer_mlir.emulation.codegen.gpu_to_func import FunctionModule, element_bytes, to_functions
-from rammer_mlir.emulation.codegen.instrument import check_indices, granule_of, instrument
+from rammer_mlir.emulation.codegen.instrument import granule_of, instrument
 from rammer_mlir.emulation.codegen.scheduler import (
     LANE,
     WORLD,
@@ -78,13 +78,18 @@ class KernelCode:
 
 
 def compile_kernel(
-    module: ir.Module, name: str, *, checked: bool, traced: bool = False
+    module: ir.Module,
+    name: str,
+    *,
+    checked: bool,
+    traced: bool = False,
+    shared_limit: int | None = None,
 ) -> EmulatedKernel:
     """Compile the kernel ``name`` of a ``gpu.module`` in ``module``, and load it into this process.
 
-    With ``checked``, the kernel checks its memory accesses; with ``traced``, it records them.
+    The other arguments are those of ``lower_gpu_kernel``.
     """
-    code = lower_gpu_kernel(module, name, checked=checked, traced=traced)
+    code = lower_gpu_kernel(module, name, checked=checked, traced=traced, shared_limit=shared_limit)
     return load_kernel(code, emit_object(code.text, host_machine()))
 
 
@@ -109,7 +114,12 @@ def load_kernel(code: KernelCode, object_file: bytes) -> EmulatedKernel:
 
 
 def lower_gpu_kernel(
-    module: ir.Module, name: str, *, checked: bool, traced: bool = False
+    module: ir.Module,
+    name: str,
+    *,
+    checked: bool,
+    traced: bool = False,
+    shared_limit: int | None = None,
 ) -> KernelCode:
     """Return a kernel and the emulator's runtime, lowered to LLVM IR.
 
@@ -118,15 +128,19 @@ def lower_gpu_kernel(
         name: the kernel, a ``gpu.func``.
         checked: whether accesses are checked, which makes a launch about twenty times slower.
         traced: whether launches record accesses (``rammer_mlir.emulation.device.traces``).
+        shared_limit: most bytes of shared memory that the emulated GPU gives to a kernel; None for
+            no limit.
 
     Raises:
-        UnsupportedError: if the kernel uses an operation that cannot be emulated.
+        UnsupportedError: if the kernel uses an operation that cannot be emulated, or more shared
+            memory than the limit.
         TargetError: if the emulator does not support this machine's processor.
     """
     machine = host_machine()
     sites = Sites()
     with module.context, ir.Location.unknown():
-        functions = to_functions(module, name, sites)
+        functions = to_functions(module, name, sites, checked=checked)
+        _check_shared(functions, shared_limit)
         lowered = lower_kernel(functions, sites, machine, checked=checked, traced=traced)
     return KernelCode(
         name=name,
@@ -139,6 +153,15 @@ def lower_gpu_kernel(
         checked=checked,
         traced=lowered.traced,
     )
+
+
+def _check_shared(functions: FunctionModule, limit: int | None) -> None:
+    found = sum(buffer.num_bytes for buffer in functions.shared)
+    if limit is not None and found > limit:
+        raise UnsupportedError(
+            f"kernel '{functions.kernel}': expected at most {limit} bytes of shared memory, which "
+            f"the GPU has for a kernel, found {found}; use smaller workgroup buffers"
+        )
 
 
 def lower_kernel(
@@ -161,8 +184,6 @@ def lower_kernel(
     module = functions.module
     _prefix_functions(module)
     fibers = fiber_code(machine.triple)
-    if checked:
-        check_indices(module, sites)
     with ir.InsertionPoint(module.body):
         emit_scheduler(fibers)
         if checked:

@@ -19,6 +19,7 @@ from rammer_mlir.emulation.records import (
     MAX_BLOCKS,
     MAX_THREADS,
     STACK_GUARD,
+    AtomicCell,
     Block,
     Buffer,
     Cell,
@@ -79,6 +80,7 @@ class PlacedBuffer:
         element_bytes: the size of an element in bytes, for indices in messages.
         unwritten: whether the contents are initially undefined; to read undefined contents is a
             fault.
+        read_only: whether a write is a fault.
     """
 
     name: str
@@ -86,6 +88,7 @@ class PlacedBuffer:
     num_bytes: int
     element_bytes: int
     unwritten: bool
+    read_only: bool = False
 
 
 @dataclass
@@ -100,14 +103,23 @@ class DeviceMemory:
     buffers: list[PlacedBuffer] = field(default_factory=list[PlacedBuffer])
     num_bytes: int = GRANULE_BYTES
 
-    def place(self, name: str, num_bytes: int, element_bytes: int, *, unwritten: bool) -> int:
+    def place(
+        self,
+        name: str,
+        num_bytes: int,
+        element_bytes: int,
+        *,
+        unwritten: bool,
+        read_only: bool = False,
+    ) -> int:
         """Add the buffer ``name`` of ``num_bytes`` bytes, and return the buffer's offset in bytes.
 
         ``element_bytes`` is the size of an element in bytes, for messages. ``unwritten`` tells
         whether the contents are initially undefined; to read undefined contents is a fault.
+        ``read_only`` tells whether a write is a fault.
         """
         offset = self.num_bytes
-        placed = PlacedBuffer(name, offset, num_bytes, element_bytes, unwritten)
+        placed = PlacedBuffer(name, offset, num_bytes, element_bytes, unwritten, read_only)
         self.buffers.append(placed)
         self.num_bytes += (num_bytes // GRANULE_BYTES + 2) * GRANULE_BYTES
         return offset
@@ -134,7 +146,8 @@ def launch(
     Args:
         kernel: the compiled kernel.
         arguments: a value for each of the kernel's arguments: a number, or an array, which the
-            kernel writes in place unless the array is read-only.
+            kernel writes in place. If the array is read-only, a write is a fault in a checked
+            kernel, and has no effect on the array in another one.
         grid: the counts of blocks, of lanes of a block and of lanes of a subgroup.
         names: names of the arguments in fault messages; None for ``argument 0`` and so on.
         unwritten: the indices of arguments with contents that are undefined before the launch; in a
@@ -152,6 +165,10 @@ def launch(
     prepared = _Launch(kernel, arguments, grid, names, set(unwritten), idle_rounds)
     prepared.run()
     return prepared.trace() if kernel.traced else None
+
+
+def _is_read_only(argument: Array | int | float) -> bool:
+    return isinstance(argument, np.ndarray) and not argument.flags.writeable
 
 
 def _check_arguments(kernel: EmulatedKernel, arguments: Sequence[Array | int | float]) -> None:
@@ -190,7 +207,10 @@ class _Launch:
         self._memory = DeviceMemory()
         labels = list(names) if names is not None else [a.name for a in kernel.arguments]
         self._offsets = [
-            self._memory.place(label, a.num_bytes, a.element_bytes, unwritten=n in unwritten)
+            self._memory.place(
+                label, a.num_bytes, a.element_bytes,
+                unwritten=n in unwritten, read_only=_is_read_only(arguments[n]),
+            )
             if a.num_bytes else -1
             for n, (label, a) in enumerate(zip(labels, kernel.arguments, strict=True))
         ]  # fmt: skip
@@ -305,6 +325,7 @@ class _Launch:
             record[Buffer.BEGIN] = base + buffer.offset
             record[Buffer.END] = base + buffer.offset + buffer.num_bytes
             record[Buffer.UNWRITTEN] = buffer.unwritten
+            record[Buffer.READ_ONLY] = buffer.read_only
         capacity = 1024 + 8 * blocks
         self._set(World.SYNC_CAPACITY, capacity)
         self._set(World.GRANULE_SHIFT, self._kernel.granule.bit_length() - 1)
@@ -313,6 +334,7 @@ class _Launch:
             World.GRANULES: granules,
             World.BUFFERS: buffers,
             World.SHADOW: _zeros(cells * len(Cell)),
+            World.ATOMICS: _zeros(cells * len(AtomicCell)),
             World.KNOWLEDGE: _zeros(blocks * blocks),
             World.ACQUIRED: _zeros(self._lanes_total * blocks),
             World.SYNC_KEYS: _zeros(capacity),
@@ -334,7 +356,7 @@ class _Launch:
         with _launching:
             entry(self._world.ctypes.data)
         for value, offset in places:
-            if isinstance(value, np.ndarray) and value.flags.writeable:
+            if isinstance(value, np.ndarray) and not _is_read_only(value):
                 found = region[offset : offset + value.nbytes].view(value.dtype)
                 value[...] = found.reshape(value.shape)
         if self._world[World.FAULT] != Fault.NONE:

@@ -96,6 +96,7 @@ class _Report:
             Fault.TOO_MANY_COPIES: self._too_many_copies,
             Fault.COPY_NOT_AWAITED: self._copy_not_awaited,
             Fault.MISALIGNED: self._misaligned,
+            Fault.READ_ONLY: self._read_only,
         }
 
     def _word(self, place: World) -> int:
@@ -233,6 +234,12 @@ class _Report:
         return (
             f"misaligned: {self._where()} accesses {self._fault_place()}: expected a multiple of "
             f"{self._word(World.FAULT_OTHER)} bytes"
+        )
+
+    def _read_only(self) -> str:
+        return (
+            f"read-only memory: {self._where()} writes {self._fault_place()}, which the kernel may "
+            "only read; write to an output or a temporary"
         )
 
     def _no_source(self) -> str:

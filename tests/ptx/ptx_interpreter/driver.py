@@ -12,13 +12,19 @@ from rammer_mlir.programs.residency import BlockNeeds
 from rammer_mlir.runtime.gpu.driver import Argument, Array, Launch
 
 from .grid import launch
-from .memory import READABLE, WRITABLE, Memory
-from .module import PtxModule
+from .memory import INITIAL, READABLE, WRITABLE, Memory
+from .module import PtxModule, Variable
 from .parser import parse
 
 _STATES = {"read": READABLE, "kept": READABLE | WRITABLE, "written": WRITABLE}
 _BASE = 0x7A00_0000_0000
 _CAPACITY = 1 << 30
+
+
+def _state(variable: Variable) -> int:
+    if variable.space == "const":
+        return _STATES["read"]
+    return _STATES["kept"] | (INITIAL if variable.content else 0)
 
 
 class PtxDriver:
@@ -48,8 +54,7 @@ class PtxDriver:
         symbols: dict[str, int] = {}
         for variable in module.variables:
             if variable.space in ("global", "const"):
-                state = _STATES["kept" if variable.space == "global" else "read"]
-                buffer = self.memory.place(variable.name, variable.num_bytes, state)
+                buffer = self.memory.place(variable.name, variable.num_bytes, _state(variable))
                 content = np.frombuffer(variable.content, np.uint8)
                 self.memory.slice(buffer.begin, len(content))[:] = content
                 symbols[variable.name] = buffer.begin

@@ -10,8 +10,11 @@ import numpy as np
 from .arrays import Array, Integers
 from .faults import PtxFault
 
-READABLE, WRITABLE = 1, 2
-"""Bits of a byte's state. Memory that nothing has written is writable alone."""
+READABLE, WRITABLE, INITIAL = 1, 2, 4
+"""Bits of a byte's state. Memory that nothing has written is writable alone.
+
+A byte of a module's variable is initial until a kernel stores to it.
+"""
 
 _GAP = 512
 """Bytes of the gap before each buffer."""
@@ -83,7 +86,7 @@ class Memory:
     def set_state(self, address: int, num_bytes: int, state: int) -> None:
         """Set whether bytes count as written, and whether they may be written.
 
-        ``state`` has the bits ``READABLE`` for written bytes, and ``WRITABLE``.
+        ``state`` has the bits ``READABLE`` for written bytes, ``WRITABLE`` and ``INITIAL``.
         """
         self.state[address - self.base :][:num_bytes] = state
 
@@ -122,6 +125,7 @@ class Words:
         self._shift = size.bit_length() - 1
         self._readable = dtype.type(int.from_bytes(bytes([READABLE]) * num_bytes, "little"))
         self._writable = dtype.type(int.from_bytes(bytes([WRITABLE]) * num_bytes, "little"))
+        self._initial = dtype.type(int.from_bytes(bytes([INITIAL]) * num_bytes, "little"))
         self._written = self._readable | self._writable
 
     def rows(self, addresses: Integers) -> Integers:
@@ -162,8 +166,19 @@ class Words:
         return self._words[rows]
 
     def is_constant(self, addresses: Integers) -> bool:
-        """Return whether none of the words at addresses may be written."""
-        return not (self._state[self.rows(addresses)] & self._writable).any()
+        """Return whether the words at addresses may be read as constants.
+
+        This is so if the words are read-only, or still have the initial content of a module's
+        variables; the latter become read-only.
+        """
+        rows = self.rows(addresses)
+        state = self._state[rows]
+        initial = (state & self._initial) == self._initial
+        if ((state & self._writable).astype(np.bool_) & ~initial).any():
+            return False
+        if initial.any():
+            self._state[rows] = self._readable
+        return True
 
     def check_store(self, addresses: Integers) -> Integers:
         """Return the rows of addresses; raise Refused if a word there may not be written."""
