@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import arith, ir
-from rammer_mlir.passes.base import Form, Pass
-from rammer_mlir.passes.ir.integer_ranges import IntegerRanges
+from rammer_mlir.passes.base import Form, OperationError, Pass
+from rammer_mlir.passes.ir.integer_ranges import IntegerRanges, Range
 from rammer_mlir.passes.ir.traversal import nested_operations
 
 _NARROW, _WIDE = 32, 64
@@ -32,12 +32,29 @@ class WidenIndices(Pass):
         """Replace the operations of `arith` on indices that may exceed 32 bits."""
         found = list(_index_arithmetic(module))
         ranges = IntegerRanges()
-        replaced = [each for each in found if _exceeds(each, ranges)]
+        replaced = [each for each in found if may_exceed(each, ranges)]
+        for operation in nested_operations(module.operation):
+            _check_affine(operation, ranges)
         wide: dict[ir.Value, ir.Value] = {}
         for operation in replaced:
             _replace(operation, wide)
         for operation in reversed(replaced):
             operation.erase()
+
+
+def _check_affine(operation: ir.Operation, ranges: IntegerRanges) -> None:
+    """Check that the operands and results of an affine operation do not exceed 32 bits.
+
+    Raises:
+        OperationError: if one may.
+    """
+    if not operation.name.startswith("affine."):
+        return
+    if not all(ranges.fits(value, _NARROW) for value in _indices(operation)):
+        raise OperationError(
+            operation, f"expected operands and results of '{operation.name}' below 2^31, found one "
+            "that may exceed it; run lower-affine first"
+        )  # fmt: skip
 
 
 def _index_arithmetic(module: ir.Module) -> Iterator[ir.Operation]:
@@ -52,8 +69,25 @@ def _indices(operation: ir.Operation) -> list[ir.Value]:
     return [value for value in values if isinstance(value.type, ir.IndexType)]
 
 
-def _exceeds(operation: ir.Operation, ranges: IntegerRanges) -> bool:
-    return not all(ranges.fits(value, _NARROW) for value in _indices(operation))
+_UNSIGNED = frozenset(
+    f"arith.{name}" for name in ("remui", "divui", "ceildivui", "shrui", "index_castui")
+)
+"""Operations whose result for a negative operand depends on the number of bits."""
+
+
+def may_exceed(operation: ir.Operation, ranges: IntegerRanges) -> bool:
+    """Return whether an operation on indices needs more than 32 bits.
+
+    It does if the range of an index operand or result may exceed 32 bits, or if it is unsigned and
+    an operand may be negative.
+    """
+    least = 0 if operation.name in _UNSIGNED else -(1 << _NARROW)
+    found = [ranges.of(value) for value in _indices(operation)]
+    return any(each is None or not _fits(each, least) for each in found)
+
+
+def _fits(found: Range, least: int) -> bool:
+    return max(least, -(1 << (_NARROW - 1))) <= found[0] and found[1] < 1 << (_NARROW - 1)
 
 
 def _replace(operation: ir.Operation, wide: dict[ir.Value, ir.Value]) -> None:
@@ -61,7 +95,12 @@ def _replace(operation: ir.Operation, wide: dict[ir.Value, ir.Value]) -> None:
 
     ``wide`` maps indices to equal values of type i64. The result is added to it, if it is an index.
     """
-    (result,) = operation.results
+    if len(operation.results) != 1:
+        raise OperationError(
+            operation, "expected an operation with one result on indices that may exceed 32 bits, "
+            f"found '{operation.name}'; compute with i64"
+        )  # fmt: skip
+    result = operation.results[0]
     with ir.InsertionPoint(operation), operation.location:
         new = _computed(operation, [_widened(operand, wide) for operand in operation.operands])
         if isinstance(result.type, ir.IndexType):

@@ -15,7 +15,7 @@ from rammer_mlir.lowering.from_gpu.index_range import Dim3
 from rammer_mlir.lowering.from_gpu.index_ranges import axis_of
 from rammer_mlir.lowering.from_gpu.launches import Launch
 from rammer_mlir.lowering.from_gpu.memory_operations import COLLECTIVES, SUBGROUP_OPERATIONS
-from rammer_mlir.lowering.from_gpu.spare_threads import guard
+from rammer_mlir.lowering.from_gpu.spare_threads import OwnThreads, guard
 from rammer_mlir.lowering.from_gpu.subgroup_reductions import expand_subgroup_reduction
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
 from rammer_mlir.lowering.gpu.kernels import BLOCK_THREADS, SUBGROUP
@@ -60,7 +60,8 @@ def block_function(
     copy.erase()
     for operation in kernel_operations[:-1]:
         _rewrite(operation, ids, block)
-    _guard_body(block, end, is_own)
+    if is_own is not None:
+        _guard_body(block, end, OwnThreads(is_own, launch.num_threads, _buffers(launch, block)))
     return function.operation
 
 
@@ -209,14 +210,19 @@ def _make_private(allocation: ir.Operation, block: ir.Block) -> None:
     allocation.erase()
 
 
-def _guard_body(block: ir.Block, end: ir.OpView, is_own: ir.Value | None) -> None:
-    if is_own is None:
-        return
+def _buffers(launch: Launch, block: ir.Block) -> dict[ir.Value, ir.Value]:
+    """Return, for each memref argument of an rKernel, its first argument in the same buffer."""
+    arguments = list(block.arguments)[1:]
+    return {argument: arguments[launch.aliases[n]] for n, argument in enumerate(arguments)}
+
+
+def _guard_body(block: ir.Block, end: ir.OpView, own: OwnThreads) -> None:
+    is_own = own.is_own
     first = ir.OpResult(is_own).owner.operation
     operations = [operation.operation for operation in block.operations]
     names = {nested.name for operation in operations for nested in [operation, *walk(operation)]}
     if names & COLLECTIVES:
-        guard(block, is_own, operations[operations.index(first) + 1])
+        guard(block, own, operations[operations.index(first) + 1])
         return
     body = operations[operations.index(first) + 1 : -1]
     with ir.InsertionPoint(end.operation), end.operation.location:

@@ -79,6 +79,15 @@ class Launch:
         return self.kernel.parent.operation
 
     @property
+    def aliases(self) -> tuple[int, ...]:
+        """For each memref argument, the position of the first one in the same buffer.
+
+        Positions count the memref arguments only, from 0.
+        """
+        roots = [root_of(value) for value in self.memrefs.values()]
+        return tuple(roots.index(root) for root in roots)
+
+    @property
     def num_blocks(self) -> int:
         """The number of blocks of the grid."""
         return prod(self.grid)

@@ -45,7 +45,9 @@ COLLECTIVES = frozenset(("gpu.barrier", "gpu.shuffle", "gpu.subgroup_reduce"))
 EXCHANGES = COLLECTIVES - {"gpu.barrier"}
 """Operations by which the lanes of a subgroup exchange values."""
 
-SUBGROUP_OPERATIONS = EXCHANGES | {"gpu.subgroup_id", "gpu.subgroup_size", "gpu.num_subgroups"}
+SUBGROUP_OPERATIONS = EXCHANGES | {
+    "gpu.lane_id", "gpu.subgroup_id", "gpu.subgroup_size", "gpu.num_subgroups"
+}  # fmt: skip
 """Operations whose results depend on the count of lanes of a subgroup."""
 
 VIEWS = frozenset(

@@ -71,8 +71,15 @@ class FromGpu(Pass):
             _clean_up(module)
 
 
-_Key = tuple[ir.Operation, Dim3, Dim3, tuple[tuple[int, ir.Attribute], ...], tuple[ir.Type, ...]]
-"""Launches with equal keys share an rKernel: kernel, grid, block, scalars, types of memrefs."""
+_Key = tuple[
+    ir.Operation,
+    Dim3,
+    Dim3,
+    tuple[tuple[int, ir.Attribute], ...],
+    tuple[ir.Type, ...],
+    tuple[int, ...],
+]
+"""Kernel, grid, block, scalars, types and aliases of memrefs; equal keys share an rKernel."""
 
 
 class _Writer:
@@ -102,12 +109,12 @@ class _Writer:
         """Emit the rKernel of a launch unless it exists; return its name and its output memrefs.
 
         The output memrefs are those that a block may write, given by their positions among the
-        launch's memref arguments, from 0. Launches of the same kernel with equal sizes, scalars and
-        memref types share an rKernel.
+        launch's memref arguments, from 0. Launches of the same kernel with equal sizes, scalars,
+        memref types and aliases share an rKernel.
         """
         kinds = tuple(value.type for value in launch.memrefs.values())
         scalars = tuple(launch.scalars.items())
-        key = (launch.kernel, launch.grid, launch.block, scalars, kinds)
+        key = (launch.kernel, launch.grid, launch.block, scalars, kinds, launch.aliases)
         if key not in self._names:
             name = self._name(launch)
             ip = ir.InsertionPoint(self._host)

@@ -9,7 +9,8 @@ operations. Spare threads use the ids of thread 0, so that no index is out of bo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from rammer_mlir.bindings import arith, ir, scf
 from rammer_mlir.lowering.from_gpu.memory_operations import COLLECTIVES, MEMORY_OPERATIONS
@@ -26,7 +27,31 @@ _DIVISIONS = frozenset(
 """Operations that are undefined for a zero divisor."""
 
 
-def guard(block: ir.Block, is_own: ir.Value, start: ir.Operation) -> None:
+_THREAD_DEPENDENT = COLLECTIVES | {"gpu.thread_id", "gpu.lane_id"}
+"""Operations whose results may differ between the threads of a block."""
+
+
+@dataclass(frozen=True)
+class OwnThreads:
+    """The threads of a launched block within a larger block, and the buffers that they access.
+
+    Attributes:
+        is_own: an ``i1`` value that tells whether a thread is one of the kernel's own.
+        count: count of the kernel's own threads.
+        buffers: maps each memref argument of the rKernel to its first argument in the same buffer.
+    """
+
+    is_own: ir.Value
+    count: int
+    buffers: Mapping[ir.Value, ir.Value]
+
+    def root(self, value: ir.Value) -> ir.Value:
+        """Return the allocation or the rKernel's first argument of which ``value`` is a view."""
+        root = root_of(value)
+        return self.buffers.get(root, root)
+
+
+def guard(block: ir.Block, own: OwnThreads, start: ir.Operation) -> None:
     """Move operations that depend on memory into ``scf.if``s for the kernel's own threads.
 
     These are memory accesses, divisions, and branches and loops without a barrier. Operations on
@@ -34,17 +59,17 @@ def guard(block: ir.Block, is_own: ir.Value, start: ir.Operation) -> None:
 
     Args:
         block: the body of the rKernel.
-        is_own: an ``i1`` value that tells whether the thread is one of the kernel's own.
+        own: the kernel's own threads.
         start: the first operation of ``block`` to consider.
 
     Raises:
-        OperationError: if the control flow around a barrier depends on a write, or on a read of
-            memory that the kernel writes, or if a result that is used outside of an ``scf.if`` is
-            neither a number nor a vector or tensor.
+        OperationError: if the control flow around a barrier depends on a write, or on a read that
+            no barrier need separate from the kernel's writes, or if a result that is used outside
+            of an ``scf.if`` is neither a number nor a vector or tensor.
     """
     body = _from(block, start)
-    uniform = _control_flow_operations(body)
-    _guard(body, is_own, uniform)
+    uniform = _control_flow_operations(body, own)
+    _guard(body, own.is_own, uniform)
 
 
 def _from(block: ir.Block, start: ir.Operation) -> list[ir.Operation]:
@@ -142,16 +167,16 @@ def _zero_attribute(kind: ir.Type) -> ir.Attribute:
     return ir.IntegerAttr.get(kind, 0)
 
 
-def _control_flow_operations(operations: list[ir.Operation]) -> set[ir.Operation]:
+def _control_flow_operations(operations: list[ir.Operation], own: OwnThreads) -> set[ir.Operation]:
     """Return the operations that decide control flow around collectives, such as block barriers.
 
     All threads have to reach a collective, so all threads must compute the same conditions and
     bounds of the control flow around it. The returned operations compute these conditions and
     bounds. Therefore they are not predicated: spare threads execute them too, with the ids of
-    thread 0, and may read the memory that thread 0 reads, unless the kernel writes it.
+    thread 0, and may read the memory that thread 0 reads, unless thread 0 might write it meanwhile.
     """
     found: set[ir.Operation] = set()
-    written = _written(operations)
+    written = _written(operations, own)
     pending: list[ir.Value] = []
     for operation in operations:
         for nested in _nested(operation):
@@ -170,16 +195,17 @@ def _control_flow_operations(operations: list[ir.Operation]) -> set[ir.Operation
         if _has_collective(operation):
             pending.extend([*operation.operands, *_yielded(operation)])
             continue
-        _add(found, operation, written)
+        _check_accesses(operation, written, own)
+        found.add(operation)
         for nested in _nested(operation):
             pending.extend(nested.operands)
     return found
 
 
-def _written(operations: list[ir.Operation]) -> set[ir.Value]:
+def _written(operations: list[ir.Operation], own: OwnThreads) -> set[ir.Value]:
     """Return the buffers that operations, or operations in their regions, write."""
     return {
-        root_of(nested.operands[effect.buffer])
+        own.root(nested.operands[effect.buffer])
         for operation in operations
         for nested in _nested(operation)
         for effect in MEMORY_OPERATIONS.get(nested.name, ())
@@ -187,22 +213,45 @@ def _written(operations: list[ir.Operation]) -> set[ir.Value]:
     }
 
 
-def _add(found: set[ir.Operation], operation: ir.Operation, written: set[ir.Value]) -> None:
-    """Add an operation that decides control flow around a barrier to ``found``.
+def _check_accesses(operation: ir.Operation, written: set[ir.Value], own: OwnThreads) -> None:
+    """Check the memory accesses of an operation that decides control flow around a barrier.
+
+    Spare threads execute the operation too. It may read a buffer of ``written`` if several own
+    threads read the same element: the kernel's barriers then separate this read from all writes of
+    the element.
 
     Raises:
-        OperationError: if the operation writes a buffer, or reads one of ``written``: spare threads
-            would read it before or after thread 0 writes it.
+        OperationError: if the operation writes a buffer, or if spare threads might read an element
+            before or after thread 0 writes it.
     """
     for nested in _nested(operation):
         for effect in MEMORY_OPERATIONS.get(nested.name, ()):
-            if effect.writes or root_of(nested.operands[effect.buffer]) in written:
+            is_shared = nested == operation and own.count > 1 and not _varies(nested.operands)
+            is_written = own.root(nested.operands[effect.buffer]) in written
+            if effect.writes or (is_written and not is_shared):
                 raise OperationError(
-                    nested, "expected control flow around a block barrier that depends on memory "
-                    "that the kernel only reads, found it to depend on memory that it writes; "
-                    "launch with blocks of one size"
+                    nested, "expected control flow around a block barrier that depends on elements "
+                    "that all threads read, found it to depend on memory that a thread may write "
+                    "meanwhile; launch with blocks of one size"
                 )  # fmt: skip
-    found.add(operation)
+
+
+def _varies(values: Iterable[ir.Value]) -> bool:
+    """Whether any of ``values`` may differ between the threads of a block."""
+    pending, seen = list(values), set[ir.Value]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value.owner, ir.Block):
+            pending.extend(_carried(ir.BlockArgument(value)))
+            continue
+        operation = value.owner.operation
+        if any(nested.name in _THREAD_DEPENDENT for nested in _nested(operation)):
+            return True
+        pending.extend(operand for nested in _nested(operation) for operand in nested.operands)
+    return False
 
 
 def _deciding(operation: ir.Operation) -> list[ir.Value]:

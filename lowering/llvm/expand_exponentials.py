@@ -57,8 +57,8 @@ def expand_exponentials(module: ir.Module) -> None:
     counterpart in LLVM, becomes a comparison for every type.
     """
     for operation in walk(module.operation):
-        if operation.name == "math.isinf":
-            _expand_isinf(operation)
+        if operation.name in ("math.isinf", "math.isnan"):
+            _expand_test(operation)
             continue
         if operation.name in _DOUBLE_EXPANSIONS and _has_element(operation, ir.F64Type):
             _expand_double(operation)
@@ -70,15 +70,19 @@ def expand_exponentials(module: ir.Module) -> None:
             expand(operation, expansion)
 
 
-def _expand_isinf(operation: ir.Operation) -> None:
+def _expand_test(operation: ir.Operation) -> None:
+    """Replace a test for infinity or NaN by a comparison."""
     kind = operation.operands[0].type
     infinity: ir.Attribute = ir.FloatAttr.get(element_type(kind), math.inf)
     if isinstance(kind, ir.VectorType):
         infinity = ir.DenseElementsAttr.get_splat(kind, infinity)
     with ir.InsertionPoint(operation), operation.location:
-        size = math_dialect.absf(operation.operands[0])
-        limit = arith.constant(kind, infinity)
-        result = arith.cmpf(arith.CmpFPredicate.OEQ, size, limit)
+        if operation.name == "math.isnan":
+            result = arith.cmpf(arith.CmpFPredicate.UNO, *operation.operands, *operation.operands)
+        else:
+            size = math_dialect.absf(operation.operands[0])
+            limit = arith.constant(kind, infinity)
+            result = arith.cmpf(arith.CmpFPredicate.OEQ, size, limit)
     operation.result.replace_all_uses_with(result)
     operation.erase()
 

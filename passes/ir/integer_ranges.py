@@ -6,6 +6,7 @@ the extents of loops and the widths of types.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from itertools import product
 
@@ -16,7 +17,7 @@ Range = tuple[int, int]
 """The least and the largest value, both included."""
 
 _OTHER_INDEX: Range = (-(1 << 30), 1 << 30)
-"""The range of indices that the compiler emits: loop counters, offsets of tiles, sizes."""
+"""The range of loop counters, sizes of dimensions and loop indices without a static extent."""
 
 _INDEX_BITS = 64
 
@@ -43,7 +44,7 @@ class IntegerRanges:
 
     def _computed(self, value: ir.Value) -> Range | None:
         if isinstance(value.owner, ir.Block):
-            return _unknown(value)
+            return _OTHER_INDEX if _is_counter(ir.BlockArgument(value)) else None
         operation = value.owner.operation
         if operation.name == "arith.constant":
             constant = operation.attributes["value"]
@@ -51,9 +52,13 @@ class IntegerRanges:
             return (constant.value, constant.value) if is_integer else None
         if operation.name == "linalg.index":
             return _loop_range(operation)
+        if operation.name == "tensor.dim":
+            return _OTHER_INDEX
+        if operation.name in ("affine.apply", "affine.min", "affine.max"):
+            return self._of_map(operation)
         rule = _RULES.get(operation.name)
         if rule is None:
-            return _unknown(value)
+            return None
         # The condition of a selection is no part of its result.
         given = list(operation.operands)[operation.name == "arith.select" :]
         operands = [self.of(operand) for operand in given]
@@ -61,6 +66,38 @@ class IntegerRanges:
         if len(known) == len(operands):
             return rule(known)
         return _clamped(operation.name, operands)
+
+    def _of_map(self, operation: ir.Operation) -> Range | None:
+        """Return the range of all results of an affine operation's map."""
+        operands = [self.of(operand) for operand in operation.operands]
+        known = [operand for operand in operands if operand is not None]
+        if len(known) < len(operands):
+            return None
+        map_ = ir.AffineMapAttr(operation.attributes["map"]).value
+        return _hull([_of_expression(expr, known, map_.n_dims) for expr in map_.results])
+
+
+def _of_expression(expr: ir.AffineExpr, operands: Sequence[Range], num_dims: int) -> Range:
+    """Return the range of an affine expression; ``operands`` are those of dims, then of symbols."""
+    if isinstance(expr, ir.AffineConstantExpr):
+        return expr.value, expr.value
+    if isinstance(expr, ir.AffineDimExpr):
+        return operands[expr.position]
+    if isinstance(expr, ir.AffineSymbolExpr):
+        return operands[num_dims + expr.position]
+    assert isinstance(expr, ir.AffineBinaryExpr)
+    low, high = _of_expression(expr.lhs, operands, num_dims)
+    right = _of_expression(expr.rhs, operands, num_dims)
+    if isinstance(expr, ir.AffineAddExpr):
+        return low + right[0], high + right[1]
+    if isinstance(expr, ir.AffineMulExpr):
+        return _corners(operator.mul)([(low, high), right])
+    divisor = right[0]  # divisors are positive constants
+    if isinstance(expr, ir.AffineModExpr):
+        return 0, divisor - 1
+    if isinstance(expr, ir.AffineFloorDivExpr):
+        return low // divisor, high // divisor
+    return -(-low // divisor), -(-high // divisor)
 
 
 def _fits(found: Range, bits: int) -> bool:
@@ -76,8 +113,9 @@ def _range_of_type(kind: ir.Type) -> Range | None:
     return None if bits >= _INDEX_BITS else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
-def _unknown(value: ir.Value) -> Range | None:
-    return _OTHER_INDEX if isinstance(value.type, ir.IndexType) else _range_of_type(value.type)
+def _is_counter(argument: ir.BlockArgument) -> bool:
+    """Whether a block argument is the counter of an ``scf.for``."""
+    return argument.owner.owner.name == "scf.for" and argument.arg_number == 0
 
 
 def _loop_range(index: ir.Operation) -> Range:
@@ -134,14 +172,31 @@ def _first(operands: Sequence[Range]) -> Range:
     return operands[0]
 
 
+def _masked(operands: Sequence[Range]) -> Range | None:
+    """Return the range of a bitwise AND, which is at most its least non-negative operand."""
+    limits = [high for low, high in operands if low >= 0]
+    return (0, min(limits)) if limits else None
+
+
+def _joined_bits(operands: Sequence[Range]) -> Range | None:
+    """Return the range of a bitwise OR or XOR of non-negative operands."""
+    if min(low for low, _ in operands) < 0:
+        return None
+    return (0, (1 << max(high for _, high in operands).bit_length()) - 1)
+
+
+def _unsigned_extreme(operands: Sequence[Range]) -> Range | None:
+    return _hull(operands) if min(low for low, _ in operands) >= 0 else None
+
+
 def _first_if_positive(operands: Sequence[Range]) -> Range | None:
     return operands[0] if operands[0][0] >= 0 else None
 
 
 _RULES: dict[str, Callable[[Sequence[Range]], Range | None]] = {
-    "arith.addi": _corners(lambda first, second: first + second),
-    "arith.subi": _corners(lambda first, second: first - second),
-    "arith.muli": _corners(lambda first, second: first * second),
+    "arith.addi": _corners(operator.add),
+    "arith.subi": _corners(operator.sub),
+    "arith.muli": _corners(operator.mul),
     "arith.minsi": _corners(min),
     "arith.maxsi": _corners(max),
     "arith.select": _hull,
@@ -152,6 +207,12 @@ _RULES: dict[str, Callable[[Sequence[Range]], Range | None]] = {
     "arith.floordivsi": _quotient,
     "arith.ceildivsi": _quotient,
     "arith.ceildivui": _unsigned_quotient,
+    "arith.andi": _masked,
+    "arith.ori": _joined_bits,
+    "arith.xori": _joined_bits,
+    "arith.shrui": _unsigned_quotient,
+    "arith.minui": _unsigned_extreme,
+    "arith.maxui": _unsigned_extreme,
     "arith.index_cast": _first,
     "arith.index_castui": _first_if_positive,
     "arith.extsi": _first,

@@ -424,3 +424,45 @@ gpu.func @reduce(%x: {memory}, %id: memref<128xindex>) kernel {{
     expected = np.broadcast_to(combine(groups, axis=1, keepdims=True), groups.shape).reshape(-1)
     np.testing.assert_allclose(found, expected.astype(dtype), rtol=1e-5)
     np.testing.assert_array_equal(ids, np.arange(128) // lanes * lanes + 128 // lanes)
+
+
+def test_decisions_of_a_block_in_shared_memory() -> None:
+    """A leader counts in shared memory; all threads, also spare ones, read it between barriers."""
+    kernel = f"""
+gpu.func @count(%x: memref<32xi32>) workgroup(%left: memref<1xi32, {SHARED}>) kernel {{
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %three = arith.constant 3 : i32
+  %t = gpu.thread_id x
+  %is_leader = arith.cmpi eq, %t, %c0 : index
+  scf.if %is_leader {{
+    memref.store %three, %left[%c0] : memref<1xi32, {SHARED}>
+  }}
+  gpu.barrier
+  scf.while : () -> () {{
+    %v = memref.load %left[%c0] : memref<1xi32, {SHARED}>
+    %go = arith.cmpi sgt, %v, %zero : i32
+    scf.condition(%go)
+  }} do {{
+    %old = memref.load %x[%t] : memref<32xi32>
+    %new = arith.addi %old, %one : i32
+    memref.store %new, %x[%t] : memref<32xi32>
+    gpu.barrier
+    scf.if %is_leader {{
+      %v = memref.load %left[%c0] : memref<1xi32, {SHARED}>
+      %w = arith.subi %v, %one : i32
+      memref.store %w, %left[%c0] : memref<1xi32, {SHARED}>
+    }}
+    gpu.barrier
+    scf.yield
+  }}
+  gpu.return
+}}"""
+    signature = "%x: memref<32xi32>, %y: memref<24x16xf32>"
+    launches = launch("count", "%c1, %c1, %c1", "%c32, %c1, %c1", "%x : memref<32xi32>")
+    launches += launch("wide", "%c3, %c1, %c1", "%c128, %c1, %c1", "%y : memref<24x16xf32>")
+    mega = compile_launches(module(signature, launches, kernel + WIDE), checked=True)
+    x = np.arange(32, dtype=np.int32)
+    found = mega.run(x, np.zeros((24, 16), np.float32))
+    np.testing.assert_array_equal(found[0], x + 3)

@@ -231,3 +231,19 @@ def test_more_shared_memory_than_the_gpu_has() -> None:
         "kernel 'k': expected at most 12 bytes of shared memory, which the GPU has for a kernel, "
         "found 16; use smaller workgroup buffers"
     )
+
+
+def test_memory_of_vectors() -> None:
+    """An index of a memref whose elements are vectors selects one vector."""
+    body = f"""
+  %v = arith.constant dense<7> : vector<4xi32>
+  memref.store %v, %w[%t] : memref<4xvector<4xi32>, {SHARED}>
+  gpu.barrier
+  %loaded = memref.load %w[%t] : memref<4xvector<4xi32>, {SHARED}>
+  %c4 = arith.constant 4 : index
+  %begin = arith.muli %t, %c4 : index
+  vector.store %loaded, %y[%begin] : memref<16xi32>, vector<4xi32>"""
+    text = kernel(body, "%y: memref<16xi32>", "4xvector<4xi32>").replace("%s:", "%w:")
+    y = words(16)
+    run(text, [y], 1, 4)
+    np.testing.assert_array_equal(y, 7)

@@ -231,3 +231,18 @@ def test_conversions(element: Any, to: int) -> None:
     model, feeds = one_node("Cast", x, (), x.shape, to=to)
     model.graph.output[0].type.tensor_type.elem_type = to
     check_runs(model, feeds, num_veus=1)
+
+
+def test_largest_elements_of_rows() -> None:
+    """TopK, whose comparison tests for NaN, has no function that needs a library."""
+    x = floats(4, 40)
+    graph = helper.make_graph(
+        [helper.make_node("TopK", ["x", "k"], ["values", "places"])],
+        "largest",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("values", TensorProto.FLOAT, [4, 5]),
+         helper.make_tensor_value_info("places", TensorProto.INT64, [4, 5])],
+        [numpy_helper.from_array(np.array([5]), "k")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    check_runs(model, {"x": x})

@@ -56,6 +56,8 @@ def index_width(module: ir.Module) -> int:
     for operation in walk(module.operation):
         if operation.name == "gpu.func" and not _has_short_buffers(operation):
             return WIDE
+        if any(map(_stores_indices, operation.results)):
+            return WIDE
         if operation.name == ADDRESS and not all(map(is_cast_of_address, operation.result.uses)):
             return WIDE
     return NARROW
@@ -74,8 +76,17 @@ def rule_out_overflow(module: ir.Module) -> None:
 
 
 def _has_short_buffers(kernel: ir.Operation) -> bool:
-    kinds = (ir.MemRefType(argument.type) for argument in kernel.regions[0].blocks[0].arguments)
+    arguments = list(kernel.regions[0].blocks[0].arguments)
+    if any(map(_stores_indices, arguments)):
+        return False
+    kinds = (ir.MemRefType(argument.type) for argument in arguments)
     return all(kind.has_static_shape and _bytes(kind) < LIMIT for kind in kinds)
+
+
+def _stores_indices(value: ir.Value) -> bool:
+    """Whether a value is a buffer of indices, which have 64 bits in memory."""
+    kind = value.type
+    return isinstance(kind, ir.MemRefType) and isinstance(kind.element_type, ir.IndexType)
 
 
 def _bytes(kind: ir.MemRefType) -> int:

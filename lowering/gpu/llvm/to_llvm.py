@@ -57,8 +57,15 @@ def _only_product(operation: ir.Operation) -> ir.Operation | None:
     products = [found for found in map(_product, operation.operands) if found is not None]
     if len(products) != 1:
         return None
-    users = [use.owner.operation for use in products[0].result.uses]
-    return products[0] if users == [operation] else None
+    return products[0] if _is_read_once(products[0], operation) else None
+
+
+def _is_read_once(product: ir.Operation, reader: ir.Operation) -> bool:
+    """Whether only ``reader`` reads a product, directly or through negations."""
+    users = [use.owner.operation for use in product.result.uses]
+    while len(users) == 1 and users[0].name == "arith.negf":
+        users = [use.owner.operation for use in users[0].result.uses]
+    return users == [reader]
 
 
 def _product(value: ir.Value) -> ir.Operation | None:

@@ -53,7 +53,10 @@ def check_indices(module: ir.Module, sites: Sites) -> None:
 def _box(operation: ir.Operation) -> _Box:
     number = _MEMREFS[operation.name]
     value = operation.results[0] if len(operation.results) else operation.operands[0]
+    element = ir.MemRefType(operation.operands[number].type).element_type
     shape = value.type.shape if isinstance(value.type, ir.VectorType) else []
+    if isinstance(element, ir.VectorType):
+        shape = []
     if operation.name == "nvgpu.ldmatrix":
         shape = [_MATRIX_ROW]
     return _Box(operation.operands[number], list(operation.operands)[number + 1 :], shape)
@@ -80,7 +83,7 @@ def _check(box: _Box, site: int) -> None:
         if isinstance(size, int):
             limit = constant_word(max(size - more, 0))
         else:
-            limit = arith.subi(size, constant_word(more))
+            limit = arith.maxsi(arith.subi(size, constant_word(more)), constant_word(0))
         word = arith.index_cast(i64(), index)
         func.CallOp(
             [], "emulator_index", [word, limit, constant_word(site), constant_word(dimension)]
