@@ -94,9 +94,11 @@ def static_signature(model: ComposedModel, dims: Sizes, shapes: Shapes) -> Signa
     signature = model.signature
     for tensor in signature.inputs:
         if not tensor.is_tensor:
+            names = f"'{tensor.name}/0', '{tensor.name}/1'"
+            arrays = f"arrays {names}" if _is_sequence(tensor) else f"an array '{tensor.name}'"
             raise OptionError(
                 f"input '{tensor.name}' is a sequence or optional: expected --inputs, found none; "
-                f"give a file with arrays '{tensor.name}/0', '{tensor.name}/1'"
+                f"give a file with {arrays}"
             )
     unknown = [symbol for symbol in dims if symbol not in signature.symbols]
     if unknown:
@@ -153,7 +155,7 @@ def given_inputs(specs: Sequence[TensorSpec | OpenTensor], arrays: Arrays) -> di
     """
     found: dict[str, Any] = dict(arrays)
     for spec in specs:
-        if isinstance(spec, OpenTensor) and not spec.is_tensor:
+        if isinstance(spec, OpenTensor) and _is_sequence(spec):
             elements: list[NDArray[np.generic]] = []
             while (element := found.pop(f"{spec.name}/{len(elements)}", None)) is not None:
                 elements.append(
@@ -161,9 +163,20 @@ def given_inputs(specs: Sequence[TensorSpec | OpenTensor], arrays: Arrays) -> di
                 )
             if elements:
                 found[spec.name] = elements
-        elif spec.name in arrays and spec.dtype is not None:
-            found[spec.name] = _typed(arrays[spec.name], spec.dtype)
+        elif spec.name in arrays and (dtype := _dtype_of(spec)) is not None:
+            found[spec.name] = _typed(arrays[spec.name], dtype)
     return found
+
+
+def _dtype_of(spec: TensorSpec | OpenTensor) -> np.dtype[np.generic] | None:
+    if isinstance(spec, OpenTensor) and spec.host_type is not None:
+        return spec.host_type.dtype
+    return spec.dtype
+
+
+def _is_sequence(spec: OpenTensor) -> bool:
+    """Whether an input may be a sequence; old artifacts do not tell sequences from optionals."""
+    return not spec.is_tensor and (spec.host_type is None or spec.host_type.is_sequence)
 
 
 def _typed(array: NDArray[np.generic], wanted: np.dtype[np.generic]) -> NDArray[np.generic]:

@@ -295,11 +295,17 @@ class Compiling(ProgramFacts):
         parts = [self._part(part, given, number) for number, part in enumerate(graph.parts)]
         made = Made(self.target, self.policy, self.num_veus)
         signature = open_signature(self.model)
-        inputs = tuple(t for t in signature.inputs if t.name not in given.values)
+        # Shapes may be bound now; the types of sequences are those of the request.
+        types = {t.name: t.host_type for t in self.signature.inputs}
+        inputs = tuple(
+            replace(t, host_type=types.get(t.name))
+            for t in signature.inputs
+            if t.name not in given.values
+        )
         return HostedModel(replace(signature, inputs=inputs), graph.program, parts, made)
 
     def _part(self, part: Part, given: Given, number: int) -> RunnableModel:
-        signature = replace(open_signature(part.model), shape_values=part.shape_values)
+        signature = _of_part(open_signature(part.model), part.shape_values)
         compiling = replace(
             self,
             model=part.model,
@@ -316,3 +322,13 @@ class Compiling(ProgramFacts):
             if graph is not None:
                 return compiling._hosted(graph, Given({}))
         return OpenModel(signature, compiling, self.specializations)
+
+
+def _of_part(signature: OpenSignature, shape_values: tuple[str, ...]) -> OpenSignature:
+    """Return the signature of a part of a model, whose inputs are checked where the model begins.
+
+    Inferred types of sequences may be too narrow: iterations of a loop may append elements of other
+    shapes. ``shape_values`` are the names of the inputs whose values determine shapes.
+    """
+    inputs = tuple(replace(tensor, host_type=None) for tensor in signature.inputs)
+    return replace(signature, inputs=inputs, shape_values=shape_values)

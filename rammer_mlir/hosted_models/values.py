@@ -46,6 +46,11 @@ def _typed(kind: HostType, given: Any, what: str) -> Value:
     if given is None and kind.is_optional:
         return None
     if not kind.is_sequence:
+        if isinstance(given, list | tuple):
+            raise InputError(
+                f"{what}: expected an array or None, found {type(given).__name__}; convert it with "
+                "np.asarray"
+            )
         return _array(kind, given, what)
     if not isinstance(given, list | tuple):
         raise InputError(
@@ -64,7 +69,8 @@ def _array(kind: HostType, given: Any, what: str) -> Array:
             f"{what}: expected an array, found {type(given).__name__}; give equally many "
             "elements in each dimension"
         ) from error
-    if array.dtype != kind.dtype:
+    is_text = array.dtype.kind == "U" and kind.dtype == object
+    if array.dtype != kind.dtype and not is_text:
         raise InputError(
             f"{what}: expected dtype {kind.dtype}, found {array.dtype}; convert it with "
             f".astype('{kind.dtype}')"

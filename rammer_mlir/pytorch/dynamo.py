@@ -217,9 +217,10 @@ def _refuse_views(graph: Any) -> None:
 
 
 def _storage(node: Any) -> int | None:
-    """Return torch's number of the memory of a graph node's tensor; None for another value."""
-    value = node.meta.get("example_value")
-    return value.untyped_storage()._cdata if isinstance(value, pytorch().Tensor) else None
+    """Return torch's number of the memory of a graph node's dense tensor; None for others."""
+    torch, value = pytorch(), node.meta.get("example_value")
+    is_dense = isinstance(value, torch.Tensor) and value.layout == torch.strided
+    return value.untyped_storage()._cdata if is_dense else None
 
 
 class _Frozen:

@@ -107,3 +107,16 @@ def test_nodes_get_numbers_where_names_collide() -> None:
 def test_the_users_name_begins_the_names_of_new_nodes() -> None:
     prepared = prepare(load(beside_lstm("n/2")))
     assert {node.name.partition("/")[0] for node in prepared.graph.node} <= {"n_1", "other", "z"}
+
+
+def test_values_with_underscores() -> None:
+    """The prefix of a value's new names is not that of another value."""
+    nodes = [
+        helper.make_node("Hardmax", ["x"], ["p"], axis=1),
+        helper.make_node("Neg", ["x"], ["m"]),
+        helper.make_node("Hardmax", ["m"], ["p_"], axis=1),
+        helper.make_node("Add", ["p", "p_"], ["p/q"]),
+        helper.make_node("Neg", ["p/q"], ["y"]),
+    ]
+    x = floats(2, 3, 4)
+    check(model_of(nodes, x, {}, opset=7), [{"x": x}])

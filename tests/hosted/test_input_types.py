@@ -72,9 +72,10 @@ def test_optional_values_have_a_type(tmp_path: Path) -> None:
         made.save(path)
     with rammer_mlir.load(path) as loaded:
         for given, message in (
-            ([1.0, 2.0, 3.0, 4.0], "input 'o': expected dtype float32, found float64"),
+            ([1.0, 2.0, 3.0, 4.0], "input 'o': expected an array or None, found list"),
+            (np.zeros(4), "input 'o': expected dtype float32, found float64"),
             (floats(3), "input 'o': expected shape 4, found 3"),
-            ([floats(4)], "input 'o': expected shape 4, found 1x4"),
+            (floats(1, 4), "input 'o': expected shape 4, found 1x4"),
         ):
             with pytest.raises(InputError, match=message):
                 loaded.run({"o": given})

@@ -139,3 +139,16 @@ def test_parts_of_negative_size() -> None:
       y, z = Split<axis=0>(x, s) }""")
     with pytest.raises(RammerError, match="expected parts of at least 0 elements, found sizes 4, "):
         rammer_mlir.compile(model, cache=False)
+
+
+def test_sequences_whose_elements_differ() -> None:
+    """ONNX infers the first element's shape for all elements that iterations append."""
+    model = model_of("""(float[2] x, float[Z] z, int64 n, bool c) => (float[K] w) {
+      s0 = SequenceConstruct(x)
+      s = Loop(n, c, s0) <body = b (int64 i, bool d, seq(float[]) si) => (bool e, seq(float[]) so) {
+        e = Identity(d)  so = SequenceInsert(si, z) }>
+      w = If(c) <
+        then_branch = t () => (float[A] q) { q = ConcatFromSequence<axis = 0>(s) },
+        else_branch = f () => (float[B] r) { r = SequenceAt(s, n) }> }""")
+    feeds = {"x": floats(2), "z": floats(3), "n": np.array(3), "c": np.array(True)}
+    check(model, [feeds])

@@ -338,14 +338,17 @@ def test_samples_that_measure_nothing(bits: int) -> None:
         (region,) = exe.stats["quantize"]
         found = exe.run({"x": np.ones((6, 24), np.float32)})["y"]
     assert region["bits"] == 32 and region["decibels"] is None
-    assert region["reason"] == "it multiplies numbers that are zero in all samples"
+    zero = "its results for the samples are all zero, or not finite"
+    assert region["reason"] == (
+        "it multiplies numbers that are zero in all samples" if bits == 8 else zero
+    )
     np.testing.assert_allclose(found, np.ones((6, 24)) @ weight, rtol=1e-4, atol=1e-4)
     halves = model_of("(float[1,2] x) => (float[1,1] y) { y = MatMul(x, w) }", {
         "w": np.array([[1], [-1]], np.float32)
     })  # fmt: skip
     with quantized(halves, {"x": np.ones((2, 1, 2), np.float32)}, bits) as exe:
         (region,) = exe.stats["quantize"]
-    assert region["reason"] == "its results for the samples are all zero, or not finite"
+    assert region["reason"] == zero
 
 
 @pytest.mark.parametrize("bits", [8, 16])

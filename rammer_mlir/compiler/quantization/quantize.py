@@ -82,7 +82,7 @@ class Quantization:
         with calibration(module, self.codegens, arrays, observer) as program:
             ranges = program.factor_ranges(self.method)
             pairs = zip(program.regions, ranges, strict=True)
-            reasons = [_obstacle(taps, each, self.precision.bits) for taps, each in pairs]
+            reasons = [_obstacle(taps, each, self.precision) for taps, each in pairs]
             candidates = self._candidates(module, calls, ranges, reasons, arrays)
             chosen = [(c, t) for c, t in zip(candidates, program.regions, strict=True) if c]
             measured = iter(program.signal_to_noise(module, chosen))
@@ -153,26 +153,28 @@ def quantization_of(options: Options, codegens: tuple[str, ...]) -> Quantization
     return Quantization(codegens, precision, options["quantize_method"], options["quantize_bound"])
 
 
-def _obstacle(taps: RegionTaps, ranges: Sequence[FactorRanges], bits: int) -> str:
+def _obstacle(taps: RegionTaps, ranges: Sequence[FactorRanges], precision: Precision) -> str:
     """Return the reason why a region cannot be quantized; "" if the region can be quantized.
 
-    A region cannot be quantized if it has no contractions, if a factor is not finite, if a factor
-    is zero in all samples, which show neither a range nor noise, or if its sums may exceed i32.
+    A region cannot be quantized if it has no contractions, if a factor is not finite, or if 8-bit
+    sums may exceed i32. A factor that is zero in all samples shows no range, which scales of 8 bits
+    need unless they are computed from the data.
 
     Args:
         taps: the taps of the region, with the lengths of its sums.
         ranges: the ranges of the factors of the region's contractions.
-        bits: bits of the quantized elements.
+        precision: the precision of the quantized contractions.
     """
     if not ranges:
         return "it has no product or convolution of f32"
     known = [found for pair in ranges for found in pair if found is not None]
     if any(isnan(found.low) for found in known):
         return "it reads NaN or infinite numbers"
-    if any(found.low == found.high for found in known):
+    is_fixed = precision.bits == 8 and not precision.is_dynamic
+    if is_fixed and any(found.low == found.high for found in known):
         return "it multiplies numbers that are zero in all samples"
     for terms, pair in zip(taps.terms, ranges, strict=True):
-        if bits == 8 and may_overflow(terms, pair):
+        if precision.bits == 8 and may_overflow(terms, pair):
             return f"sums of {terms} products may exceed 32 bits"
     return ""
 

@@ -76,9 +76,13 @@ class Prefixes:
         return name in self._found
 
     def unused(self, name: str) -> str:
-        """Return ``name``, with underscores after it if names of the graph begin with it."""
+        """Return ``name``, with underscores after it if names of the graph begin with it.
+
+        The result is one of the prefixes from now on.
+        """
         while name in self._found:
             name += "_"
+        self._found.add(name)
         return name
 
 
