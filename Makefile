@@ -95,10 +95,11 @@ test-slow: $(STAMP)
 	$(STEP) "pytest, whole models"
 	$(BIN)/python -m pytest -m slow -v
 
-# Benchmarks and frameworks have no part in it; slow tests cover no line that these do not.
+# Benchmarks and frameworks have no part in it; slow tests cover no line that these do not. Interrupts
+# of tests could leave the tracer's lock taken.
 coverage: $(STAMP)
 	$(STEP) "pytest with coverage, lines in build/coverage"
-	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal --cov --cov-report=term \
+	$(BIN)/python -m pytest -m "not slow and not interrupts" --numprocesses auto --dist worksteal --cov --cov-report=term \
 	  --cov-report=html:build/coverage $(TESTS)
 
 # Static analysis: neither the package nor the bindings are imported. Themes come with their fonts.

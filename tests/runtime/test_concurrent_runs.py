@@ -261,6 +261,7 @@ def test_lanes_that_an_interrupt_lost_are_found() -> None:
     lanes.close()
 
 
+@pytest.mark.interrupts
 def test_interrupts_at_any_time_leave_the_next_run_right() -> None:
     """An interrupt of a client whose request is executed causes no hang or error in later runs."""
 

@@ -153,6 +153,7 @@ class Interrupt(BaseException):
     """An interrupt that is no ``Exception``, because NumPy's comparison swallows exceptions."""
 
 
+@pytest.mark.interrupts
 def test_an_interrupted_run_leaves_the_next_one_right(executable: Executable) -> None:
     """An exception at any time during a run leaves the step counters valid for the next run."""
 
