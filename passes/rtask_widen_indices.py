@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.passes.base import Form, OperationError, Pass
-from rammer_mlir.passes.ir.integer_ranges import IntegerRanges, Range
+from rammer_mlir.passes.ir.integer_ranges import IntegerRanges
 from rammer_mlir.passes.ir.traversal import nested_operations
 
 _NARROW, _WIDE = 32, 64
@@ -30,11 +30,13 @@ class WidenIndices(Pass):
 
     def run(self, module: ir.Module) -> None:
         """Replace the operations of `arith` on indices that may exceed 32 bits."""
-        found = list(_index_arithmetic(module))
         ranges = IntegerRanges()
-        replaced = [each for each in found if may_exceed(each, ranges)]
+        replaced: list[ir.Operation] = []
         for operation in nested_operations(module.operation):
-            _check_affine(operation, ranges)
+            if operation.name.startswith("affine."):
+                _check_affine(operation, ranges)
+            elif operation.name.startswith("arith.") and may_exceed(operation, ranges):
+                replaced.append(operation)
         wide: dict[ir.Value, ir.Value] = {}
         for operation in replaced:
             _replace(operation, wide)
@@ -48,20 +50,11 @@ def _check_affine(operation: ir.Operation, ranges: IntegerRanges) -> None:
     Raises:
         OperationError: if one may.
     """
-    if not operation.name.startswith("affine."):
-        return
     if not all(ranges.fits(value, _NARROW) for value in _indices(operation)):
         raise OperationError(
             operation, f"expected operands and results of '{operation.name}' below 2^31, found one "
             "that may exceed it; run lower-affine first"
         )  # fmt: skip
-
-
-def _index_arithmetic(module: ir.Module) -> Iterator[ir.Operation]:
-    """Yield the operations of `arith` that have an index as an operand or result."""
-    for operation in nested_operations(module.operation):
-        if operation.name.startswith("arith.") and _indices(operation):
-            yield operation
 
 
 def _indices(operation: ir.Operation) -> list[ir.Value]:
@@ -81,13 +74,10 @@ def may_exceed(operation: ir.Operation, ranges: IntegerRanges) -> bool:
     It does if the range of an index operand or result may exceed 32 bits, or if it is unsigned and
     an operand may be negative.
     """
-    least = 0 if operation.name in _UNSIGNED else -(1 << _NARROW)
-    found = [ranges.of(value) for value in _indices(operation)]
-    return any(each is None or not _fits(each, least) for each in found)
-
-
-def _fits(found: Range, least: int) -> bool:
-    return max(least, -(1 << (_NARROW - 1))) <= found[0] and found[1] < 1 << (_NARROW - 1)
+    is_unsigned = operation.name in _UNSIGNED
+    return not all(
+        ranges.fits(value, _NARROW, allow_negative=not is_unsigned) for value in _indices(operation)
+    )
 
 
 def _replace(operation: ir.Operation, wide: dict[ir.Value, ir.Value]) -> None:

@@ -177,12 +177,21 @@ def _control_flow_operations(operations: list[ir.Operation], own: OwnThreads) ->
     """
     found: set[ir.Operation] = set()
     written = _written(operations, own)
-    pending: list[ir.Value] = []
-    for operation in operations:
-        for nested in _nested(operation):
-            if nested.name not in COLLECTIVES and _has_collective(nested):
-                pending.extend(_deciding(nested))
-    seen: set[ir.Value] = set()
+    deciding = [
+        value for operation in operations for nested in _nested(operation)
+        if nested.name not in COLLECTIVES and _has_collective(nested)
+        for value in _deciding(nested)
+    ]  # fmt: skip
+    for operation in _computing(deciding):
+        if not _has_collective(operation):
+            _check_accesses(operation, written, own)
+            found.add(operation)
+    return found
+
+
+def _computing(values: Iterable[ir.Value]) -> Iterator[ir.Operation]:
+    """Yield the operations that compute ``values``, directly or not, also around loops."""
+    pending, seen = list(values), set[ir.Value]()
     while pending:
         value = pending.pop()
         if value in seen:
@@ -192,14 +201,11 @@ def _control_flow_operations(operations: list[ir.Operation], own: OwnThreads) ->
             pending.extend(_carried(ir.BlockArgument(value)))
             continue
         operation = value.owner.operation
+        yield operation
         if _has_collective(operation):
             pending.extend([*operation.operands, *_yielded(operation)])
-            continue
-        _check_accesses(operation, written, own)
-        found.add(operation)
-        for nested in _nested(operation):
-            pending.extend(nested.operands)
-    return found
+        else:
+            pending.extend(operand for nested in _nested(operation) for operand in nested.operands)
 
 
 def _written(operations: list[ir.Operation], own: OwnThreads) -> set[ir.Value]:
@@ -238,20 +244,11 @@ def _check_accesses(operation: ir.Operation, written: set[ir.Value], own: OwnThr
 
 def _varies(values: Iterable[ir.Value]) -> bool:
     """Whether any of ``values`` may differ between the threads of a block."""
-    pending, seen = list(values), set[ir.Value]()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if isinstance(value.owner, ir.Block):
-            pending.extend(_carried(ir.BlockArgument(value)))
-            continue
-        operation = value.owner.operation
-        if any(nested.name in _THREAD_DEPENDENT for nested in _nested(operation)):
-            return True
-        pending.extend(operand for nested in _nested(operation) for operand in nested.operands)
-    return False
+    return any(
+        nested.name in _THREAD_DEPENDENT
+        for operation in _computing(values)
+        for nested in _nested(operation)
+    )
 
 
 def _deciding(operation: ir.Operation) -> list[ir.Value]:

@@ -29,10 +29,13 @@ class IntegerRanges:
         """Start without a known range."""
         self._found: dict[ir.Value, Range | None] = {}
 
-    def fits(self, value: ir.Value, bits: int) -> bool:
-        """Return whether all values in the range of ``value`` are signed integers of ``bits``."""
+    def fits(self, value: ir.Value, bits: int, *, allow_negative: bool = True) -> bool:
+        """Return whether all values in the range of ``value`` are signed integers of ``bits``.
+
+        Unless ``allow_negative`` is True, they must also be at least 0.
+        """
         found = self.of(value)
-        return found is not None and _fits(found, bits)
+        return found is not None and _fits(found, bits) and (allow_negative or found[0] >= 0)
 
     def of(self, value: ir.Value) -> Range | None:
         """Return the range of ``value``, an integer or an index."""
