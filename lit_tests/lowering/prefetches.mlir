@@ -86,3 +86,66 @@ func.func private @small(%id: index, %x: memref<2x56x16xf32>, %w: memref<4x2x16x
   }
   return
 }
+
+// -----
+
+// A row times 8 MiB of weights in panels of 32 columns: a micro tile alone reads a panel, and asks for
+// the two cache lines that it reads itself eight steps of the sum, 256 elements, later.
+// CHECK: func.func private @row
+// CHECK: scf.for {{.*}} iter_args
+// CHECK: %[[AHEAD:.*]] = arith.constant 256 : index
+// CHECK: %[[LATER:.*]] = arith.addi %{{.*}}, %[[AHEAD]]
+// CHECK: memref.prefetch %{{.*}}[%[[LATER]]], read, locality<3>, data
+// CHECK-COUNT-1: memref.prefetch {{.*}}, read, locality<3>, data
+// CHECK-NOT: memref.prefetch
+// CHECK: scf.yield
+#row = affine_map<(l, c) -> (c)>
+#weights = affine_map<(l, c) -> (c, l)>
+#result = affine_map<(l, c) -> (l)>
+"rtask.kernel"() {barriers = 0 : i64, bytes = 1 : i64, function = @row, num_rtasks = 64 : i64,
+  operations = 1 : i64, reads = [], shared_memory = 0 : i64, threads = 1 : i64,
+  writes = [{argument = 2 : i64, offsets = affine_map<(d0) -> (d0, 0)>, sizes = array<i64: 1, 32>}]} : () -> ()
+func.func private @row(%id: index, %x: memref<1024xf32>, %w: memref<64x1024x32xf32>, %y: memref<64x32xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %panel = memref.subview %w[%id, 0, 0] [1, 1024, 32] [1, 1, 1]
+    : memref<64x1024x32xf32> to memref<1024x32xf32, strided<[32, 1], offset: ?>>
+  %out = memref.subview %y[%id, 0] [1, 32] [1, 1] : memref<64x32xf32> to memref<32xf32, strided<[1], offset: ?>>
+  linalg.fill ins(%zero : f32) outs(%out : memref<32xf32, strided<[1], offset: ?>>)
+  linalg.generic {indexing_maps = [#row, #weights, #result], iterator_types = ["parallel", "reduction"]}
+    ins(%x, %panel : memref<1024xf32>, memref<1024x32xf32, strided<[32, 1], offset: ?>>)
+    outs(%out : memref<32xf32, strided<[1], offset: ?>>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  }
+  return
+}
+
+// -----
+
+// 2 MiB may stay in the second-level cache: prefetches would take the place of loads.
+// CHECK: func.func private @cached
+// CHECK-NOT: memref.prefetch
+#row = affine_map<(l, c) -> (c)>
+#weights = affine_map<(l, c) -> (c, l)>
+#result = affine_map<(l, c) -> (l)>
+"rtask.kernel"() {barriers = 0 : i64, bytes = 1 : i64, function = @cached, num_rtasks = 16 : i64,
+  operations = 1 : i64, reads = [], shared_memory = 0 : i64, threads = 1 : i64,
+  writes = [{argument = 2 : i64, offsets = affine_map<(d0) -> (d0, 0)>, sizes = array<i64: 1, 32>}]} : () -> ()
+func.func private @cached(%id: index, %x: memref<1024xf32>, %w: memref<16x1024x32xf32>, %y: memref<16x32xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %panel = memref.subview %w[%id, 0, 0] [1, 1024, 32] [1, 1, 1]
+    : memref<16x1024x32xf32> to memref<1024x32xf32, strided<[32, 1], offset: ?>>
+  %out = memref.subview %y[%id, 0] [1, 32] [1, 1] : memref<16x32xf32> to memref<32xf32, strided<[1], offset: ?>>
+  linalg.fill ins(%zero : f32) outs(%out : memref<32xf32, strided<[1], offset: ?>>)
+  linalg.generic {indexing_maps = [#row, #weights, #result], iterator_types = ["parallel", "reduction"]}
+    ins(%x, %panel : memref<1024xf32>, memref<1024x32xf32, strided<[32, 1], offset: ?>>)
+    outs(%out : memref<32xf32, strided<[1], offset: ?>>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  }
+  return
+}

@@ -1,4 +1,4 @@
-"""Tests that micro tiles that read a panel of weights prefetch the next panel and little more."""
+"""Tests which panels, pieces of sums and streams micro tiles prefetch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import pytest
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.vectorize.nest import Nest
-from rammer_mlir.lowering.cpu.vectorize.prefetch import PIECE, Panel, Rows, find_prefetches
+from rammer_mlir.lowering.cpu.vectorize.prefetch import (
+    PIECE,
+    Panel,
+    Rows,
+    Stream,
+    find_prefetches,
+)
 from rammer_mlir.lowering.cpu.vectorize.register_blocking import plan_tile
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
 from rammer_mlir.lowering.ir_walk import walk
@@ -37,7 +43,7 @@ func.func private @k(%x: memref<{c}x{p}x16xf32>,
 
 def _found(
     k: int, p: int, c: int, far: int, piece: bool
-) -> tuple[list[Panel | Rows], TilePlan, list[int]]:
+) -> tuple[list[Panel | Rows | Stream], TilePlan, list[int]]:
     """Return the prefetches and the micro tile of a product, and the dimensions of its loops.
 
     Args:
@@ -120,7 +126,7 @@ func.func private @k(%x: memref<64x768xf32>, %w: memref<{weights}xf32>, %y: memr
 }}"""
 
 
-def _found_in_product(weights: str, place: str, n: int) -> list[Panel | Rows]:
+def _found_in_product(weights: str, place: str, n: int) -> list[Panel | Rows | Stream]:
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(PRODUCT.format(weights=weights, place=place, n=n))
         (operation,) = [o for o in walk(module.operation) if o.name == "linalg.generic"]
@@ -141,3 +147,60 @@ def test_the_next_of_panels_that_a_loop_goes_through_is_asked_for() -> None:
     (panel,) = _found_in_product("4x768x32", "n floordiv 32, k, n mod 32", 97)
     assert isinstance(panel, Panel)
     assert panel.ahead == 768 * 32
+
+
+ROW = """
+func.func private @k(%x: memref<{k}x{kind}>, %w: memref<{all}x{k}x32x{kind}>,
+                     %y: memref<{n}x32x{kind}>, %first: index) {{
+  %part = memref.reinterpret_cast %w to offset: [%first], sizes: [{n}, {k}, 32],
+    strides: [{far}, 32, 1] : memref<{all}x{k}x32x{kind}>
+    to memref<{n}x{k}x32x{kind}, strided<[{far}, 32, 1], offset: ?>>
+  linalg.generic {{indexing_maps = [affine_map<(n, l, k) -> (k)>,
+                                    affine_map<(n, l, k) -> (n, k, l)>,
+                                    affine_map<(n, l, k) -> (n, l)>],
+                   iterator_types = ["parallel", "parallel", "reduction"]}}
+    ins(%x, %part : memref<{k}x{kind}>,
+                    memref<{n}x{k}x32x{kind}, strided<[{far}, 32, 1], offset: ?>>)
+    outs(%y : memref<{n}x32x{kind}>) {{
+  ^bb0(%a: {kind}, %b: {kind}, %s: {kind}):
+    %m = arith.mulf %a, %b : {kind}
+    %r = arith.addf %s, %m : {kind}
+    linalg.yield %r : {kind}
+  }}
+  return
+}}"""
+
+
+def _found_in_row(all_panels: int, n: int, k: int, kind: str, bits: int) -> list[Stream]:
+    """Return the streams of a product of a row and ``n`` panels of 32 columns and ``k`` rows.
+
+    The panels are some of ``all_panels`` panels in a buffer of element type ``kind``. Vector
+    registers have ``bits`` bits.
+    """
+    source = ROW.format(all=all_panels, n=n, k=k, kind=kind, far=k * 32)
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(source)
+        (operation,) = [o for o in walk(module.operation) if o.name == "linalg.generic"]
+        with ir.InsertionPoint(operation):
+            nest = Nest(operation)
+            found = find_prefetches(nest, plan_tile(nest.describe(bits, [True])))
+            assert all(isinstance(each, Stream) for each in found)
+            return [each for each in found if isinstance(each, Stream)]
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+@pytest.mark.parametrize(("kind", "line"), [("f32", 16), ("f64", 8)])
+def test_weights_that_are_read_once_are_a_stream(kind: str, line: int, bits: int) -> None:
+    (stream,) = _found_in_row(64, 1, 1024, kind, bits)
+    assert (stream.ahead, stream.line) == (16 * line, line)
+
+
+def test_more_streams_are_prefetched_at_shorter_distances() -> None:
+    (stream,) = _found_in_row(64, 8, 1024, "f32", 512)
+    assert 16 <= stream.ahead < 256
+
+
+@pytest.mark.parametrize(("all_panels", "k"), [(16, 1024), (512, 64)])
+def test_streams_that_caches_hold_are_not_prefetched(all_panels: int, k: int) -> None:
+    """Neither small buffers nor panels of a few KiB are prefetched as streams."""
+    assert not _found_in_row(all_panels, 1, k, "f32", 512)
