@@ -379,8 +379,8 @@ class _Tile:
         width, steps = self._dense_steps(strides)
         runs = self._runs(strides, width * steps)
         size = sum(runs.values()) * width * steps
-        # Unlike the lanes, cache lines depend on the operand's own type, for instance bytes.
-        bits = element_bits(operand.element)
+        # Unlike the lanes, cache lines depend on the operand's own type; each element has a byte.
+        bits = max(8, element_bits(operand.element))
         if width * bits < _LINE_BITS or size * bits // 8 < _LEAST_BYTES:
             return None
         if _buffer_size(operand.value) * bits // 8 < _LEAST_STREAMED:
