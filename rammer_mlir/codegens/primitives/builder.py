@@ -165,9 +165,12 @@ class _Builder:
         Each function becomes a bias or a post operation of the node. ``readings`` describes
         the node's operation, then the functions.
 
-        Raises NotExpressibleError for more than ``MOST_POSTS`` post operations.
+        Raises NotExpressibleError for more than ``MOST_POSTS`` post operations, and for any after a
+        unary function.
         """
         main = readings[0]
+        if node.kind == Kind.ELTWISE and len(readings) > 1:
+            raise NotExpressibleError("functions after a unary one, computed by reference code")
         for step in steps_after(readings):
             post = unary_function(step.reading)
             if post is not None:
@@ -268,9 +271,10 @@ class _Builder:
         view = dense(other.shape).spread(other_places, rank)
         if places != tuple(range(rank)) or first.shape != whole:
             raise NotExpressibleError("operands that are both repeated")
-        read = self._read(
-            Role.WEIGHTS, other, view, Layout.ANY if view.dims == whole else Layout.PLAIN
-        )
+        is_vector = view.dims == tuple(n if d == 1 else 1 for d, n in enumerate(whole))
+        # The library's fast code expects a vector along blocked channels in blocks too.
+        layout = Layout.ANY if is_vector or view.dims == whole else Layout.PLAIN
+        read = self._read(Role.WEIGHTS, other, view, layout)
         read = replace(read, is_whole=view.dims[0] != whole[0] or whole[0] == 1)
         operands = (self._result(dense(whole)), self._read(Role.SOURCE, first), read)
         return Node(Kind.BINARY, operands, function)
