@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.lowering.llvm.expand_exponentials import expand_exponentials
+from rammer_mlir.lowering.llvm.expand_float_to_integer import expand_float_to_integer
 from rammer_mlir.lowering.llvm.expand_libm_functions import expand_on_vectors
 from rammer_mlir.lowering.llvm.expand_maxima import expand_maxima
 from rammer_mlir.lowering.llvm.machine import Machine
@@ -46,6 +47,7 @@ def llvm_steps(machine: Machine) -> list[Step]:
         Step("narrow-math", "math-extend-to-supported-types{target-type=f32}"),
         Step("narrow-multiply-add", widen_multiply_add),
         Step("narrow-floats", f"arith-emulate-unsupported-floats{{{narrow}}}"),
+        Step("float-to-integer", expand_float_to_integer),
         Step("wide-floats", convert_through_f32),
         *([] if machine.has_half_conversions else [Step("half", expand_half_conversions)]),
         Step("exponentials", expand_exponentials),

@@ -71,6 +71,54 @@ def test_constants_of_booleans(target: str, shape: str) -> None:
     np.testing.assert_array_equal(found["n"], ~mask)
 
 
+_OUT_OF_RANGE = [
+    (-1.5, -1, -1, (1 << 32) - 1, (1 << 64) - 1),
+    (300.0, 300, 300, 300, 300),
+    (3e9, -1 << 31, 3_000_000_000, 3_000_000_000, 3_000_000_000),
+    (2.0**33, -1 << 31, 1 << 33, 0, 1 << 33),
+    (-(2.0**33), -1 << 31, -1 << 33, 1 << 31, (1 << 64) - (1 << 33)),
+    (2.0**63, -1 << 31, -1 << 63, 0, 1 << 63),
+    (float("inf"), -1 << 31, -1 << 63, 0, 0),
+    (float("-inf"), -1 << 31, -1 << 63, 1 << 31, 1 << 63),
+    (float("nan"), -1 << 31, -1 << 63, 1 << 31, 1 << 63),
+]
+"""Floats, and their casts to int32, int64, uint32 and uint64."""
+
+
+@pytest.mark.parametrize("target", ["cpu", "nvvm:sm_90", "rocdl:gfx90a"])
+@pytest.mark.parametrize("source", ["float", "double", "float16", "bfloat16"])
+def test_casts_out_of_range(target: str, source: str) -> None:
+    """Casts of floats that the integer type does not have, and of NaN, are the same on all targets.
+
+    Casts to integers of 8 and 16 bits are the low bits of those to int32.
+    """
+    kinds = ("int32", "int64", "uint32", "uint64", "int8", "uint8", "int16", "uint16")
+    casts = "\n".join(
+        f"to_{kind} = Cast<to={onnx.TensorProto.DataType.Value(kind.upper())}>(x)" for kind in kinds
+    )
+    results = ", ".join(f"{kind}[40,9] to_{kind}" for kind in kinds)
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 21]>
+        m ({source}[40,9] x) => ({results}) {{ {casts} }}"""
+    )
+    element = onnx.TensorProto.DataType.Value(source.upper())
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(element)
+    rows = [row for row in _OUT_OF_RANGE if _is_exact(row[0], dtype)]
+    x = np.resize(np.array([row[0] for row in rows]).astype(dtype), (40, 9))
+    executable = rammer_mlir.compile(model, target=target, num_veus=2, emulate=target != "cpu")
+    found = executable.run({"x": x})
+    for place, kind in enumerate(kinds):
+        wide, column = (kind, 1 + place) if place < 4 else ("int32", 1)
+        numbers = np.array([row[column] for row in rows], wide).astype(kind)
+        np.testing.assert_array_equal(found[f"to_{kind}"], np.resize(numbers, (40, 9)), kind)
+
+
+def _is_exact(number: float, dtype: np.dtype[np.generic]) -> bool:
+    """Whether a type of floats has a number; it has infinities and NaN."""
+    with np.errstate(over="ignore"):
+        return np.array_equal(np.array(number).astype(dtype).astype(float), number, equal_nan=True)
+
+
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in LONG])
 def test_models(name: str) -> None:
     agree(name)

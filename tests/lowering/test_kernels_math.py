@@ -11,7 +11,14 @@ from functools import cache
 
 import numpy as np
 import pytest
-from kernel_harness import Array, assembly, compile_kernel, from_bfloat16, to_bfloat16
+from kernel_harness import (
+    Array,
+    assembly,
+    compile_kernel,
+    from_bfloat16,
+    lower_text,
+    to_bfloat16,
+)
 from machines import X86_64_AVX2, X86_64_AVX512, X86_64_BASELINE
 
 from rammer_mlir.lowering.llvm.machine import Machine, host_machine
@@ -297,6 +304,23 @@ def test_conversions(body: str, kinds: list[str], machine: Machine | None) -> No
     y = np.zeros(37, types[kinds[1]])
     compile_kernel(_elementwise(body, kinds, 37), machine=machine)(0, x, y)
     np.testing.assert_array_equal(y, x.astype(types[kinds[1]]))
+
+
+@pytest.mark.parametrize("count", [1, 37])
+def test_clamped_nan_becomes_an_integer(count: int) -> None:
+    """A clamped float is not checked again before its conversion; NaN becomes the lower limit."""
+    body = """%low = arith.constant -5.0 : f32
+    %high = arith.constant 6.0 : f32
+    %least = arith.maximumf %b0, %low : f32
+    %most = arith.minimumf %least, %high : f32
+    %r = arith.fptosi %most : f32 to i8"""
+    source = _elementwise(body, ["f32", "i8"], count)
+    assert "fcmp" not in lower_text(source)
+    kernel = compile_kernel(source)
+    for number, expected in [(np.nan, -5), (np.inf, 6), (-np.inf, -5), (-4.7, -4), (100, 6)]:
+        y = np.zeros(count, np.int8)
+        kernel(0, np.full(count, number, np.float32), y)
+        np.testing.assert_array_equal(y, np.full(count, expected, np.int8))
 
 
 def test_half_precision_without_instructions() -> None:

@@ -9,6 +9,7 @@ from rammer_mlir.errors import PassError, UnsupportedError
 from rammer_mlir.lowering.gpu.program.barriers import PAUSE
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.expand_exponentials import expand_exponentials
+from rammer_mlir.lowering.llvm.expand_float_to_integer import expand_float_to_integer
 from rammer_mlir.lowering.llvm.expand_libm_functions import expand_libm_functions
 from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32
 from rammer_mlir.lowering.llvm.steps import Step
@@ -115,6 +116,7 @@ def _is_unknown_math(name: str) -> bool:
 
 MATH_STEPS = (
     Step("narrow-math", "gpu.module(math-extend-to-supported-types{target-type=f32})"),
+    Step("float-to-integer", expand_float_to_integer),
     Step("wide-floats", convert_through_f32),
     Step("expand-math", f"gpu.module(math-expand-ops{{ops={_EXPANDED}}})"),
     Step("contract", contract_floats),
