@@ -91,7 +91,7 @@ def _modulo(operation: Operation) -> Numbers:
 def _power(operation: Operation) -> Numbers:
     base, exponent = operation.input(0), operation.input(1)
     if base.dtype in INTEGERS and exponent.dtype in INTEGERS:
-        require(bool((exponent >= 0).all()))
+        require(bool(((exponent >= 0) & (exponent < 64)).all()))
         return np.power(base, exponent.astype(base.dtype))
     result = np.power(base.astype(np.float64), exponent.astype(np.float64))
     return convert(result, base.dtype)

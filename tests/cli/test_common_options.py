@@ -119,7 +119,7 @@ def test_the_cache_is_explained_alone(
             assert line.startswith(f"rammer_mlir: cache: {begin}")
     _, _, errors = Tool(compile_tool.main, capsys).run(*arguments, "--policy", "sequential")
     for line in errors.splitlines()[: len(misses)]:
-        assert line.endswith("; the nearest entry differs in policy, option policy")
+        assert line.endswith("; the nearest entry differs in option policy")
     _, _, errors = Tool(run.main, capsys).run(str(model), "--explain-cache")
     assert "rammer_mlir: cache: artifact: hit, entry " in errors
 

@@ -125,3 +125,25 @@ def test_powers_with_large_and_negative_exponents(kind: Any, exponents: Any) -> 
     ]  # fmt: skip
     x, y = np.array(cases).T
     check_node("Pow", [x.astype(kind), y.astype(exponents)])
+
+
+@pytest.mark.parametrize("exponents", [np.int32, np.int64])
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_overflowing_powers(kind: Any, exponents: Any) -> None:
+    """Negative powers of 0 are 0; overflowing powers wrap around.
+
+    From 64 on, only the six low bits of the exponent of an odd number count.
+    """
+    x = np.array([0, 0, 0, 7, -6, 3, -3, 6, 2, 3, 10, -3])
+    y = np.array([-1, -2, -64, -64, -64, 64, 65, 64, 40, 63, 63, 63])
+    known = np.array([0, 0, 0, 0, 0, 1, -3, 0])
+    wrapped = np.power(x[8:].astype(kind), y[8:].astype(kind))
+    found = run_node("Pow", [x.astype(kind), y.astype(exponents)])["out0"]
+    np.testing.assert_array_equal(found, [*known, *wrapped])
+
+
+def test_folded_powers_equal_computed_ones() -> None:
+    """A power of constants is not folded if its exponent is too large for the compiled code."""
+    base, exponent = np.array([3, 5]), np.array([64, 2])
+    found = run_node("Pow", [base, exponent], constants=(0, 1))["out0"]
+    np.testing.assert_array_equal(found, [1, 25])

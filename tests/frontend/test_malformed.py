@@ -10,6 +10,8 @@ from test_contradictions import parsed, refusal
 
 from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx import import_model
+from rammer_mlir.frontends.onnx.load import load
+from rammer_mlir.frontends.onnx.open_inputs import open_signature
 
 RELU = "(float[2] x) => (float[2] y) {y = Relu(x)}"
 
@@ -63,6 +65,35 @@ def test_values_of_unknown_types(place: str) -> None:
     value = getattr(model.graph, place)[0]
     value.type.tensor_type.elem_type = -1
     assert f"'{value.name}' has the unknown element type -1" in refusal(model)
+
+
+@pytest.mark.parametrize("kind", ["optional", "sequence", "optional sequence"])
+@pytest.mark.parametrize(
+    ("element", "size", "part"),
+    [
+        (TensorProto.FLOAT, -5, "dimension 1 of 'x' is -5: expected a size, or -1 for an open"),
+        (99, 3, "'x' has the unknown element type 99: expected one of ONNX's"),
+    ],
+)
+def test_tensors_in_other_types(kind: str, element: int, size: int, part: str) -> None:
+    """Tensors in optional and sequence types are checked like others; -1 is an open dimension."""
+    assert part in refusal(_optional_input(kind, element, [2, size]))
+    model = load(_optional_input(kind, TensorProto.FLOAT, [-1, 3]))
+    host_type = open_signature(model).inputs[0].host_type
+    assert host_type is not None and host_type.shape == ("x[0]", 3)
+
+
+def _optional_input(kind: str, element: int, shape: list[int]) -> onnx.ModelProto:
+    """Return a model whose input ``x`` has an optional type, a sequence type, or both."""
+    found = helper.make_tensor_type_proto(element, shape)
+    if "sequence" in kind:
+        found = helper.make_sequence_type_proto(found)
+    if "optional" in kind:
+        found = helper.make_optional_type_proto(found)
+    node = helper.make_node("OptionalHasElement", ["x"], ["y"])
+    y = helper.make_tensor_value_info("y", TensorProto.BOOL, [])
+    graph = helper.make_graph([node], "g", [helper.make_value_info("x", found)], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
 
 
 def in_a_branch(tensor: onnx.TensorProto) -> onnx.ModelProto:
@@ -126,7 +157,7 @@ def test_operators_that_exporters_leave_in_place() -> None:
         ("LayerNormalization<axis=9223372036854775807>(x, x)", "at most 64, found 922337203685477"),
         ("Transpose<perm=[-9223372036854775808]>(x)", "perm: expected numbers of dimensions"),
         ("Split<num_outputs=4611686018427387904>(x)", "num_outputs: expected 1, the number of its"),
-        ("Split<num_outputs=0>(x)", "num_outputs: expected 1, the number of its results, found 0"),
+        ("Split<num_outputs=0>(x)", "number of its results, found 0; set it to 1, or give the"),
     ],
 )
 def test_attributes_that_inference_would_believe(node: str, part: str) -> None:

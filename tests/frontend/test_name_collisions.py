@@ -10,6 +10,7 @@ import onnx
 import pytest
 from node_checks import Array, floats
 from onnx import helper, numpy_helper
+from test_contradictions import parsed, refusal
 
 from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.node_names import separate_nodes
@@ -102,6 +103,14 @@ def test_nodes_get_numbers_where_names_collide() -> None:
     )
     separate_nodes(graph)
     assert [node.name for node in graph.node] == ["n_3", "n_4", "n_2", "m"]
+
+
+def test_messages_have_the_users_name() -> None:
+    """A node that is renamed because a weight begins with its name keeps its name in messages."""
+    model = parsed("(float[2,3] x) => (float[A,B] y) {y = MatMul(x, w)}")
+    model.graph.node[0].name, model.graph.node[0].input[1] = "fc1", "fc1/weight"
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((5, 4)), "fc1/weight"))
+    assert refusal(model).startswith("'fc1' (MatMul) is not valid: ")
 
 
 def test_the_users_name_begins_the_names_of_new_nodes() -> None:

@@ -48,6 +48,17 @@ def test_negative_sizes_after_a_constant_of_an_earlier_stage() -> None:
         rammer_mlir.compile(model, cache=False)
 
 
+@pytest.mark.parametrize(("split", "found"), [("<num_outputs = 5> (x)", "-2"), ("(x, k)", "-1")])
+def test_negative_parts_before_slices(split: str, found: str) -> None:
+    """The last part of a Split, of too many parts or of a negative size, is not sliced."""
+    model = parser.parse_model(f"""<ir_version: 9, opset_import: ["": 18]>
+      g (float[6] x) => (float[n] y)
+      <int64[5] k = {{2, 2, 2, 1, -1}}, int64[1] s = {{0}}, int64[1] e = {{1}}> {{
+      a, b, c, d, t = Split {split}  y = Slice(t, s, e) }}""")
+    with pytest.raises(ModelError, match=rf"expected sizes of at least 0, found \[{found}\]"):
+        rammer_mlir.compile(model, cache=False)
+
+
 def test_empty_tensors_are_sliced() -> None:
     model = parser.parse_model(f"""{HEADER} g (float[1,1,3] x, float[1,1,4] w) => (float[1,1,n] y)
       <int64[1] s = {{-1}}, int64[1] e = {{-9}}, int64[1] a = {{2}}, int64[1] p = {{-1}}> {{

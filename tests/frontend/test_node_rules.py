@@ -91,6 +91,15 @@ def test_invalid_nodes(graph: str, text: str) -> None:
     assert refusal(parsed(graph)) == f"'{operator}:y' ({operator}) is not valid: {text}"
 
 
+def test_a_split_into_too_many_parts() -> None:
+    """Parts of Split, of equal size but for the last one, cannot exceed the dimension."""
+    graph = "(float[2,6] x) => (float[A,B] y) {y, a, b, c, d = Split<axis=1, num_outputs=5>(x)}"
+    assert refusal(parsed(graph)) == (
+        "'Split:y' (Split) is not valid: num_outputs: expected a number of parts for the 6 "
+        "elements of dimension 1, found 5 parts of 2; lower it, or give sizes as input 'split'"
+    )
+
+
 @pytest.mark.parametrize(
     ("graph", "values", "text"),
     [

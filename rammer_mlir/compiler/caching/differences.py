@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
+from rammer_mlir.compiler.caching.keys import DECIDED, OPTION
 from rammer_mlir.support.log import LOGGER
 
 
@@ -20,4 +21,7 @@ def difference(file: CacheFile, level: str, parts: Parts | None) -> str:
     if parts is None or nearest is None:
         return ""
     differing = [name for name in parts if nearest.get(name) != parts[name]]
+    options = {name.removeprefix(OPTION) for name in differing if name.startswith(OPTION)}
+    # What follows from an option has the option's name: it is listed where the option is the same.
+    differing = [name for name in differing if name.removeprefix(DECIDED) not in options]
     return f"; the nearest entry differs in {', '.join(differing)}" if differing else ""

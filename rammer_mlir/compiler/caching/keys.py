@@ -40,6 +40,9 @@ _BYTECODE = (".pyc", ".pyo")
 _BINDINGS = {"mlir": "mlir-python-bindings"}
 """Distribution names of MLIR bindings, where these differ from the module's name."""
 
+OPTION, DECIDED = "option ", "decided "
+"""Prefixes of the names of key parts: an option as it is given, and as it is decided."""
+
 _LONGEST_TEXT = 48
 """Number of characters up to which a key part is kept as text; longer text is hashed."""
 
@@ -84,8 +87,8 @@ def compiler_parts(options: CheckedOptions) -> Parts:
     given = decided.pop("given")
     assert isinstance(given, dict)
     # Apart: "num_veus", for instance, is None as given, and a number of cores as decided.
-    parts |= {f"option {name}": value for name, value in given.items()}
-    parts |= {f"decided {name}": value for name, value in decided.items()}
+    parts |= {f"{OPTION}{name}": value for name, value in given.items()}
+    parts |= {f"{DECIDED}{name}": value for name, value in decided.items()}
     return {name: _text(value) for name, value in parts.items()}
 
 

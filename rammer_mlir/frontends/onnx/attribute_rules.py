@@ -83,7 +83,10 @@ def _counts(node: onnx.NodeProto) -> Iterator[str]:
     for attribute in node.attribute:
         results = len(node.output)
         if (node.op_type, attribute.name) == ("Split", "num_outputs") and attribute.i != results:
-            yield f"num_outputs: expected {results}, the number of its results, found {attribute.i}"
+            yield (
+                f"num_outputs: expected {results}, the number of its results, found {attribute.i}; "
+                f"set it to {results}, or give the node as many results"
+            )
         given = len(node.input)
         if (node.op_type, attribute.name) == ("Scan", "num_scan_inputs") and not (
             1 <= attribute.i <= given

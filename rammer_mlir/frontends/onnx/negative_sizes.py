@@ -1,9 +1,9 @@
 """Refuses models with negative sizes that would make ONNX's shape inference abort the process.
 
 Shape inference computes a negative size for an Expand to -2, for a Pad that removes more elements
-than the dimension has, or for a convolution with a window larger than the padded image. If a Slice
-then reads the result, inference clamps the Slice's bounds to the negative size, which is undefined
-behavior in C++ and aborts.
+than the dimension has, for a convolution with a window larger than the padded image, or for the
+last part of a Split into too many parts. If a Slice then reads the result, inference clamps the
+Slice's bounds to the negative size, which is undefined behavior in C++ and aborts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rammer_mlir.frontends.onnx.traversal import nodes_within
 
 _SOURCES = frozenset(
     """AveragePool CenterCropPad Col2Im Conv ConvInteger ConvTranspose DeformConv Expand LpPool
-    MaxPool MaxUnpool Pad QLinearConv Resize Upsample""".split()
+    MaxPool MaxUnpool Pad QLinearConv Resize Split Upsample""".split()
 )
 """Operators for whose results ONNX's inference may compute negative sizes."""
 
@@ -64,7 +64,7 @@ def _check(node: onnx.NodeProto, types: dict[str, onnx.ValueInfoProto]) -> None:
         if min(sizes, default=0) < 0:
             raise ModelError(
                 f"{label(node)}: expected sizes of at least 0, found {sizes} for '{name}'; "
-                "correct the node's window, padding or shape"
+                "correct the node's window, padding, parts or shape"
             )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import onnx
 
+from rammer_mlir.frontends.onnx.tensors import NAME_IN_MODEL
 from rammer_mlir.frontends.onnx.traversal import nodes_within, subgraphs
 
 
@@ -29,7 +30,7 @@ def separate_nodes(graph: onnx.GraphProto) -> None:
 
     The names of the nodes and values that replace a node begin with its name and a slash. A node
     gets a number after its name if another name of the model begins so, or if an earlier node of
-    the same graph has the same name.
+    the same graph has the same name. Its metadata then have the old name, for messages.
     """
     _separate(graph, Prefixes(graph))
 
@@ -45,6 +46,7 @@ def _separate(graph: onnx.GraphProto, prefixes: Prefixes) -> None:
             while (new := f"{name}_{numbers[name]}") in given or new in prefixes:
                 numbers[name] += 1
             node.name = new
+            node.metadata_props.add(key=NAME_IN_MODEL, value=name)
         seen.add(name)
         for subgraph in subgraphs(node):
             _separate(subgraph, prefixes)

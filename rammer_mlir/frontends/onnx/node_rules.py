@@ -199,8 +199,16 @@ def _zeros_kept(node: _Facts) -> Iterator[str]:
 
 
 def _parts(node: _Facts) -> Iterator[str]:
-    """Yield a problem if the constant size of a part of Split is negative."""
-    sizes = node.value(1)
+    """Yield a problem if a part of Split has a negative size."""
+    shape, sizes, count = node.shape(0), node.value(1), node.number("num_outputs", 0)
+    axis = node.number("axis", 0)
+    if shape is not None and count > 0 and -len(shape) <= axis < len(shape):
+        size, part = shape[axis], -(-shape[axis] // count)
+        if part * (count - 1) > size:
+            yield (
+                f"num_outputs: expected a number of parts for the {size} elements of dimension "
+                f"{axis}, found {count} parts of {part}; lower it, or give sizes as input 'split'"
+            )
     if sizes is not None and (sizes < 0).any():  # type: ignore[operator]
         found = ", ".join(map(str, sizes.reshape(-1).tolist()))
         yield f"expected parts of at least 0 elements, found sizes {found}"

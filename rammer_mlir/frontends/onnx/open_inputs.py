@@ -14,7 +14,7 @@ import onnx
 from rammer_mlir.errors import ModelError, ShapeError
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.shapes import give_shapes
-from rammer_mlir.frontends.onnx.tensors import Array, dtype_of
+from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, tensor_type
 from rammer_mlir.programs.dimensions import (
     PYTHON,
     HostType,
@@ -46,7 +46,7 @@ def clear_unknown_sizes(graph: onnx.GraphProto, name: str) -> None:
         ModelError: if a dimension has another negative size.
     """
     for value in (*graph.input, *graph.output):
-        for position, dim in enumerate(value.type.tensor_type.shape.dim):
+        for position, dim in enumerate(tensor_type(value.type).shape.dim):
             if dim.dim_value < _OPEN:
                 raise ModelError(
                     f"{name}: dimension {position} of '{value.name}' is {dim.dim_value}: expected "

@@ -29,6 +29,17 @@ def value_infos(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
     return {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
 
 
+def tensor_type(kind: onnx.TypeProto) -> onnx.TypeProto.Tensor:
+    """Return a tensor type: ``kind``, or the one in optional and sequence types.
+
+    For other types, such as maps, it has neither element type nor shape.
+    """
+    while kind.HasField("optional_type") or kind.HasField("sequence_type"):
+        is_optional = kind.HasField("optional_type")
+        kind = kind.optional_type.elem_type if is_optional else kind.sequence_type.elem_type
+    return kind.tensor_type
+
+
 def static_shape(value: onnx.ValueInfoProto) -> list[int] | None:
     """Return a value's shape, or None if a dimension or the rank is unknown."""
     return static_dims(value.type.tensor_type)
@@ -65,9 +76,18 @@ def dtype_of(elem_type: int) -> np.dtype[np.generic]:
     return np.dtype(helper.tensor_dtype_to_np_dtype(elem_type))
 
 
+NAME_IN_MODEL = "rammer_mlir.name_in_model"
+"""Key in the metadata of a node that is renamed: its value is the node's name in the model."""
+
+
 def label(node: onnx.NodeProto) -> str:
-    """Return the name and operator of a node as text for messages, such as ``'conv1' (Conv)``."""
-    return f"'{node.name or ''.join(node.output[:1])}' ({node.op_type})"
+    """Return the name and operator of a node as text for messages, such as ``'conv1' (Conv)``.
+
+    The name is the one that the node has in the user's model.
+    """
+    given = {entry.key: entry.value for entry in node.metadata_props}
+    name = given.get(NAME_IN_MODEL) or node.name or "".join(node.output[:1])
+    return f"'{name}' ({node.op_type})"
 
 
 def num_elements(tensor: onnx.TensorProto) -> int:

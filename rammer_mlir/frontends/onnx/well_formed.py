@@ -13,7 +13,7 @@ from itertools import chain
 import onnx
 
 from rammer_mlir.errors import ModelError
-from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, tensor_type
 from rammer_mlir.frontends.onnx.traversal import nodes_of_model, subgraphs
 
 _FAULTS = (
@@ -75,7 +75,7 @@ def check_element_types(proto: onnx.ModelProto, name: str) -> None:
     nested = (graph for node in nodes_of_model(proto) for graph in subgraphs(node))
     for graph in chain((proto.graph,), nested):
         for value in (*graph.input, *graph.output, *graph.value_info):
-            found = value.type.tensor_type.elem_type
+            found = tensor_type(value.type).elem_type
             if found not in known:
                 raise ModelError(
                     f"{name}: '{value.name}' has the unknown element type {found}: expected one "

@@ -228,7 +228,7 @@ def _integer_power(x: Scalar, y: Scalar) -> Scalar:
     """Emit ``x ** y`` by repeated squaring over the six low bits of the exponent ``y``.
 
     With an exponent above 63 the power overflows anyway, unless ``x`` is -1, 0 or 1. A power with a
-    negative exponent is rounded towards zero.
+    negative exponent is rounded towards zero; that of 0 is 0, as are quotients by 0.
     """
     result, base = literal(1, x.dtype), x
     for bit in range(6):
@@ -238,10 +238,10 @@ def _integer_power(x: Scalar, y: Scalar) -> Scalar:
     # The low bits of 64 are zeros, so that the loop above computes the power 0 for it.
     is_zero = (base & 1).compare("eq", 0) & y.compare("ge", 1 << 6)
     if y.dtype.kind != "u":
-        is_fraction = base.compare("gt", 1)
+        is_one = base.compare("eq", 1)
         if x.dtype.kind != "u":
-            is_fraction = is_fraction | base.compare("lt", -1)
-        is_zero = is_zero | (is_fraction & y.compare("lt", 0))
+            is_one = is_one | base.compare("eq", -1)
+        is_zero = is_zero | (~is_one & y.compare("lt", 0))
     return is_zero.select(literal(0, x.dtype), result)
 
 
