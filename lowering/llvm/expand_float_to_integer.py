@@ -13,8 +13,11 @@ from rammer_mlir.passes.ir.structured import constant_value, element_bytes
 
 _SIGNED, _UNSIGNED = "arith.fptosi", "arith.fptoui"
 
-_WITHOUT_NAN = {"arith.maximumf": arith.maxnumf, "arith.minimumf": arith.minnumf}
-"""Of NaN and a number, the one that returns the number, by the operation that returns NaN."""
+_WITHIN = {
+    "arith.maximumf": arith.CmpFPredicate.OGT,
+    "arith.minimumf": arith.CmpFPredicate.OLT,
+}
+"""How a number compares that an operation does not limit, by operation; NaN never does."""
 
 
 def expand_float_to_integer(module: ir.Module) -> None:
@@ -66,7 +69,7 @@ def _clamp(operation: ir.Operation) -> tuple[ir.Operation, ir.Operation] | None:
 def _limit(value: ir.Value) -> ir.Operation | None:
     """Return the maximum or minimum that defines ``value``; None if another operation does."""
     owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name not in _WITHOUT_NAN:
+    if isinstance(owner, ir.Block) or owner.name not in _WITHIN:
         return None
     return owner.operation
 
@@ -85,9 +88,14 @@ def _constant(value: ir.Value) -> float | None:
 
 
 def _clamp_of_numbers(first: ir.Operation, last: ir.Operation) -> ir.Value:
-    """Emit a clamp again, whose result for NaN is a constant, in one instruction for each limit."""
-    value = _WITHOUT_NAN[first.name](*first.operands)
-    return _WITHOUT_NAN[last.name](value, last.operands[1])
+    """Emit a clamp again, whose result for NaN is a constant, in one x86 instruction per limit."""
+    return _limited(last, _limited(first, first.operands[0]))
+
+
+def _limited(operation: ir.Operation, number: ir.Value) -> ir.Value:
+    limit = operation.operands[1]
+    within = arith.cmpf(_WITHIN[operation.name], number, limit)
+    return arith.select(within, number, limit)
 
 
 def _converted(operation: ir.Operation) -> ir.Value:

@@ -233,6 +233,23 @@ def test_conversions(element: Any, to: int) -> None:
     check_runs(model, feeds, num_veus=1)
 
 
+@pytest.mark.parametrize("to", [TensorProto.INT8, TensorProto.INT32, TensorProto.UINT32])
+def test_conversions_out_of_range(to: int) -> None:
+    """Instructions saturate numbers out of range; the results are those of x86 nevertheless."""
+    numbers = [-1.5, 300.0, 3e9, 2.0**33, -(2.0**33), np.inf, -np.inf, np.nan]
+    x = np.resize(np.array(numbers, np.float32), (3, 41))
+    model, feeds = one_node("Cast", x, (), x.shape, to=to)
+    model.graph.output[0].type.tensor_type.elem_type = to
+    check_runs(model, feeds, num_veus=1)
+
+
+def test_quantization() -> None:
+    x, scale, zero = 9 * floats(3, 41), np.array(0.05, np.float32), np.array(3, np.int8)
+    model, feeds = one_node("QuantizeLinear", x, (scale, zero), x.shape)
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT8
+    check_runs(model, feeds, num_veus=1)
+
+
 def test_largest_elements_of_rows() -> None:
     """TopK, whose comparison tests for NaN, has no function that needs a library."""
     x = floats(4, 40)
