@@ -19,7 +19,7 @@ import pytest
 
 from rammer_mlir.errors import TargetError
 from rammer_mlir.runtime.gpu import cuda, hip
-from rammer_mlir.runtime.gpu.driver import Argument, Driver, KernelPointers, Launch
+from rammer_mlir.runtime.gpu.driver import Argument, Driver, KernelPointers, Launch, current
 from rammer_mlir.runtime.gpu.driver_loading import open_driver
 from rammer_mlir.runtime.gpu.vendor_driver import VendorDriver
 
@@ -42,7 +42,7 @@ DRIVERS = pytest.mark.parametrize("driver", [cuda.CudaDriver, hip.HipDriver])
 def test_every_name_exists_in_the_bindings(driver: type[VendorDriver]) -> None:
     api, vendor = api_of(driver), driver.vendor
     source = inspect.getsource(sys.modules[driver.__module__])
-    functions = {*astuple(vendor.functions), *re.findall(r'_do\(\s*"(\w+)"', source)}
+    functions = {*astuple(vendor.functions), *re.findall(r'_(?:call|do)\(\s*"(\w+)"', source)}
     missing = sorted(function for function in functions if not hasattr(api, function))
     assert not missing
     members = re.findall(r"self\._api\.(\w+)\.(\w+)", source)
@@ -90,18 +90,31 @@ def test_attributes_of_hip() -> None:
     assert int(stream) == 4660
 
 
+OTHERS = 3
+"""The context or device that is current before a test calls the driver."""
+
+SWITCHES = ("cuCtxPushCurrent", "cuCtxPopCurrent", "hipGetDevice", "hipSetDevice")
+"""The functions that read or change the current context or device."""
+
+
 class Recorded:
     """A fake of CUDA's or HIP's bindings that records all calls, and reports success.
 
     Attributes:
         answers: results of functions by name, or functions that compute the results from the
             arguments; functions without an answer return 7.
-        calls: name and arguments of each call so far.
+        calls: name and arguments of each call so far, except those of ``SWITCHES``.
+        switches: name and arguments of each call so far of ``SWITCHES``.
+        contexts: the stack of contexts of CUDA, or HIP's current device as the only element.
+        elsewhere: names of the functions that were called while ``OTHERS`` was current.
     """
 
     def __init__(self, real: Any, success: tuple[str, str], answers: dict[str, Any]) -> None:
         self._real, self.answers = real, answers
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        self.switches: list[tuple[str, tuple[Any, ...]]] = []
+        self.contexts: list[object] = [OTHERS]
+        self.elsewhere: set[str] = set()
         setattr(self, success[0], SimpleNamespace(**{success[1]: 0}))
 
     def __getattr__(self, name: str) -> Any:
@@ -109,12 +122,27 @@ class Recorded:
             return getattr(self._real, name)
 
         def call(*arguments: Any) -> tuple[Any, ...]:
+            if name in SWITCHES:
+                return (0, *self._switch(name, arguments))
             self.calls.append((name, arguments))
+            if self.contexts[-1] == OTHERS:
+                self.elsewhere.add(name)
             answer = self.answers.get(name, 7)
             found = answer(*arguments) if callable(answer) else answer
             return (0, *found) if isinstance(found, tuple) else (0, found)
 
         return call
+
+    def _switch(self, name: str, arguments: tuple[Any, ...]) -> tuple[object, ...]:
+        self.switches.append((name, arguments))
+        if name == "hipGetDevice":
+            return (self.contexts[-1],)
+        if name == "cuCtxPopCurrent":
+            return (self.contexts.pop(),)
+        if name == "hipSetDevice":
+            self.contexts.pop()
+        self.contexts.append(arguments[0])
+        return ()
 
 
 def cuda_answers() -> dict[str, Any]:
@@ -205,12 +233,100 @@ def test_numbers_of_arguments_are_the_bindings(
     recorded = record(driver, monkeypatch)
     calls_everything(driver(0))
     real = api_of(driver)
-    for name, given in recorded.calls:
+    for name, given in recorded.calls + recorded.switches:
         expected = inspect.signature(getattr(real, name)).parameters
         assert len(given) == len(expected), f"{name}{given}"
     asked_when_full = {driver.vendor.functions.free_memory}
     called = {name for name, _ in recorded.calls}
     assert set(astuple(driver.vendor.functions)) - called == asked_when_full
+
+
+@DRIVERS
+def test_the_current_device_of_the_caller_remains(
+    driver: type[VendorDriver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call runs on the driver's device, and leaves the caller's device current.
+
+    This holds also for calls that fail.
+    """
+    recorded = record(driver, monkeypatch)
+    opened = driver(0)
+    assert recorded.contexts == [OTHERS]
+    recorded.elsewhere.clear()
+    calls_everything(opened)
+    assert recorded.contexts == [OTHERS]
+    assert not recorded.elsewhere
+
+    status = getattr(getattr(api_of(driver), driver.vendor.success[0]), driver.vendor.out_of_memory)
+
+    def refuse(*_: Any) -> Any:
+        return (status,)
+
+    setattr(recorded, driver.vendor.functions.synchronize, refuse)
+    with pytest.raises(TargetError, match="failed with"):
+        opened.synchronize(0)
+    assert recorded.contexts == [OTHERS]
+
+
+@DRIVERS
+def test_successive_calls_share_a_change_of_the_device(
+    driver: type[VendorDriver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = record(driver, monkeypatch)
+    opened = driver(0)
+    recorded.switches.clear()
+    opened.synchronize(0)
+    alone = len(recorded.switches)
+    with current(opened):
+        for _ in range(5):
+            opened.order(1, 2)
+        assert recorded.contexts[-1] != OTHERS
+    assert len(recorded.switches) == 2 * alone
+    assert recorded.contexts == [OTHERS]
+
+
+@DRIVERS
+def test_code_and_streams_are_released(
+    driver: type[VendorDriver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code is unloaded after the work of the streams on which its kernel was launched.
+
+    Both are released when nothing refers to them.
+    """
+    recorded = record(driver, monkeypatch)
+    opened, names = driver(0), driver.vendor.functions
+    stream = opened.create_stream()
+    kernel = opened.load(b"code", "hsaco", "entry")
+    opened.launch(kernel, Launch(3, 256, True), [], stream)
+    recorded.calls.clear()
+    del kernel
+    assert recorded.calls == [(names.synchronize, (7,)), (names.unload_module, (7,))]
+    del stream
+    assert recorded.calls[2:] == [(names.destroy_stream, (7,))]
+
+
+@DRIVERS
+def test_code_without_the_kernel_is_unloaded(
+    driver: type[VendorDriver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = record(driver, monkeypatch)
+    opened, names = driver(0), driver.vendor.functions
+
+    def refuse(*_: Any) -> Any:
+        raise TargetError("no such kernel")
+
+    recorded.answers[names.get_function] = refuse
+    with pytest.raises(TargetError, match="no such kernel"):
+        opened.load(b"code", "hsaco", "entry")
+    assert recorded.calls[-1] == (names.unload_module, (7,))
+
+
+def test_default_streams_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The numbers 1 and 2 of default streams are those of CUDA's handles; HIP's default is 0."""
+    for driver, handles in ((cuda.CudaDriver, (1, 2)), (hip.HipDriver, (0, 2))):
+        record(driver, monkeypatch)
+        opened = driver(0)
+        assert tuple(opened.stream_handle(opened.stream_of(n)) for n in (1, 2)) == handles
 
 
 def calls_everything(driver: VendorDriver) -> None:

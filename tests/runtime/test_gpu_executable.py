@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from rammer_mlir.emulation.device.executable import NO_CODE, EmulatedExecutable
 from rammer_mlir.errors import OptionError, TargetError
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.gpu_table import WAITS_AT, PlacedBarrier, place_records
-from rammer_mlir.programs.residency import Multiprocessors
+from rammer_mlir.programs.residency import BlockNeeds, Multiprocessors
 from rammer_mlir.runtime.gpu.arrays import DeviceArray
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from tests.runtime.gpu_model import MODEL, agrees, compiled, feeds_of, with_driver
@@ -232,6 +233,88 @@ def test_closing_gives_the_memory_back(executable: EmulatedExecutable) -> None:
     assert driver.used_bytes == 0
     with pytest.raises(TargetError, match="the executable is closed"):
         again.run(feeds_of(1))
+
+
+class Resource:
+    """A kernel or stream of the fake driver ``Tracked``."""
+
+
+class Tracked(EmulatedDriver):
+    """A fake driver that executes no kernel, and refers weakly to the kernels and streams it made.
+
+    The references are in ``made``: the kernel and the stream of one program. For each wait,
+    ``waits`` has whether it was for this stream, and whether the kernel still existed.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.made: list[weakref.ref[Resource]] = []
+        self.waits: list[tuple[bool, bool]] = []
+
+    def _make(self) -> Resource:
+        made = Resource()
+        self.made.append(weakref.ref(made))
+        return made
+
+    def load(self, code: bytes, kind: Any, entry: str) -> object:
+        return self._make()
+
+    def create_stream(self) -> object:
+        return self._make()
+
+    def resident_blocks(self, kernel: object, threads: int) -> int:
+        return 1 << 30
+
+    def needs(self, kernel: object, threads: int) -> BlockNeeds:
+        return BlockNeeds(threads, 1, 0)
+
+    def launch(self, kernel: Any, grid: Any, arguments: Any, stream: object) -> None: ...
+
+    def replay(self, graph: object, stream: object) -> None: ...
+
+    def synchronize(self, stream: object) -> None:
+        kernel, own = self.made
+        self.waits.append((stream is own(), kernel() is not None))
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_code_and_streams_end_with_their_executable(
+    executable: EmulatedExecutable, is_closed: bool
+) -> None:
+    """Closed and collected executables reference neither their kernel nor their stream any more.
+
+    The driver then unloads the code and destroys the stream. Arrays keep the stream that writes
+    them.
+    """
+    own = executable.program.driver
+    assert isinstance(own, EmulatedDriver)
+    driver = Tracked("sm_90", own.kernels)
+    again = GpuExecutable(executable.image, NO_CODE, lambda: driver)
+    captured = again.capture(feeds_of(1))
+    outputs = again.run_on_device(feeds_of(1))
+    kernel, stream = driver.made
+    if is_closed:
+        again.close()
+        assert kernel() is None  # although the captured run still refers to the program
+    del again, captured
+    gc.collect()
+    assert kernel() is None and stream() is not None
+    outputs.clear()
+    assert stream() is None
+
+
+def test_a_collected_executable_waits_for_its_runs(executable: EmulatedExecutable) -> None:
+    """Code is released after all runs, also those on streams of other packages."""
+    own = executable.program.driver
+    assert isinstance(own, EmulatedDriver)
+    driver = Tracked("sm_90", own.kernels)
+    again = GpuExecutable(executable.image, NO_CODE, lambda: driver)
+    again.run_on_device(again.to_device(feeds_of(1)), stream=70)
+    driver.waits.clear()
+    del again
+    gc.collect()
+    assert driver.waits == [(True, True)]
+    assert driver.made[0]() is None
 
 
 @pytest.fixture(scope="module")

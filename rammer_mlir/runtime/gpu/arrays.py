@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,10 @@ from rammer_mlir.errors import InputError
 from rammer_mlir.programs.signature import TensorSpec
 from rammer_mlir.runtime.dlpack import CPU, CUDA, Borrowed, borrow, is_dense, lend
 from rammer_mlir.runtime.gpu.driver import Driver
-from rammer_mlir.runtime.gpu.memory import DeviceMemory
+from rammer_mlir.runtime.gpu.memory import DeviceMemory, MemoryPool
 
 _HOST_KINDS = (CPU, 3, 11)
 """DLPack's types of host memory: pageable, and page-locked for CUDA or ROCm."""
-
-_DEFAULT_STREAMS = (None, 0, 1, 2)
-"""Values of ``stream`` in ``__cuda_array_interface__`` that need no explicit synchronization.
-
-These streams synchronize with our streams implicitly.
-"""
 
 
 class DeviceArray:
@@ -30,15 +25,33 @@ class DeviceArray:
     ``__cuda_array_interface__``. ``numpy`` copies it to the host.
     """
 
-    def __init__(self, driver: Driver, spec: TensorSpec, stream: object) -> None:
-        """Allocate an uninitialized tensor; operations on ``stream`` are going to write it."""
+    def __init__(
+        self, driver: Driver, spec: TensorSpec, stream: object, pool: MemoryPool | None = None
+    ) -> None:
+        """Allocate an uninitialized tensor; operations on ``stream`` are going to write it.
+
+        The memory is taken from ``pool``, and given back when the tensor is no longer referenced;
+        None stands for new memory.
+        """
         self.spec, self.stream = spec, stream
-        self._driver = driver
-        self.memory = DeviceMemory(driver, spec.num_bytes)
+        self._driver, self._pool = driver, pool
+        if pool is None:
+            self.memory = DeviceMemory(driver, spec.num_bytes)
+        else:
+            self.memory = pool.take(spec.num_bytes)
+            release = weakref.finalize(self, pool.give_back, self.memory)
+            release.atexit = False  # the driver frees all memory at exit
+
+    def use_in(self, pool: MemoryPool) -> None:
+        """Record that a run of the program whose outputs are in ``pool`` accesses the tensor."""
+        self.memory.is_lent |= pool is not self._pool
 
     @property
     def address(self) -> int:
-        """Device address of the first element."""
+        """Device address of the first element.
+
+        Later runs may overwrite the memory when this object is no longer referenced.
+        """
         return self.memory.address
 
     @property
@@ -54,7 +67,6 @@ class DeviceArray:
     def numpy(self) -> NDArray[np.generic]:
         """Return a copy on the host, after waiting for the work that writes the tensor."""
         array: NDArray[np.generic] = np.empty(self.spec.shape, self.spec.dtype)
-        self._driver.activate()
         self._driver.download(array, self.address, self.stream)
         self._driver.synchronize(self.stream)
         return array
@@ -62,6 +74,7 @@ class DeviceArray:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Numba's CUDA array interface, version 3."""
+        self.memory.is_lent = True
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -92,7 +105,7 @@ class DeviceArray:
         del stream, max_version
         if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
             raise BufferError("expected a tensor that stays where it is; copy it after taking it")
-        self._driver.activate()
+        self.memory.is_lent = True
         self._driver.synchronize(self.stream)
         return lend(self.address, self.spec, self.__dlpack_device__(), self)
 
@@ -149,7 +162,9 @@ def _from_interface(driver: Driver, value: Any, stream: object) -> Borrowed:
     dtype = np.dtype(fields["typestr"])
     shape, strides = tuple(fields["shape"]), fields.get("strides")
     dense = strides is None or is_dense(shape, tuple(strides), dtype.itemsize)
-    if fields.get("stream") not in _DEFAULT_STREAMS:
+    # Default streams too: they wait for no stream that was created as non-blocking, and the
+    # per-thread one for no other stream than the legacy one.
+    if fields.get("stream") is not None:
         driver.order(driver.stream_of(int(fields["stream"])), stream)
     return Borrowed(int(fields["data"][0]), shape, dtype, dense, value)
 

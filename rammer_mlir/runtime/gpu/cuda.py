@@ -39,6 +39,7 @@ _NVIDIA = Vendor(
         initialize="cuInit",
         count_devices="cuDeviceGetCount",
         load_module="cuModuleLoadData",
+        unload_module="cuModuleUnload",
         get_function="cuModuleGetFunction",
         function_attribute="cuFuncGetAttribute",
         occupancy="cuOccupancyMaxActiveBlocksPerMultiprocessor",
@@ -51,6 +52,7 @@ _NVIDIA = Vendor(
         launch="cuLaunchKernel",
         launch_cooperative="cuLaunchCooperativeKernel",
         create_stream="cuStreamCreate",
+        destroy_stream="cuStreamDestroy",
         create_event="cuEventCreate",
         record_event="cuEventRecord",
         await_event="cuStreamWaitEvent",
@@ -81,10 +83,9 @@ class CudaDriver(VendorDriver):
         return importlib.import_module("cuda.bindings.driver")
 
     def _open(self) -> Device:
-        self._handle = self._do("cuDeviceGet", self._number)
-        self._context = self._do("cuDevicePrimaryCtxRetain", self._handle)
-        self.activate()
-        name = bytes(self._do("cuDeviceGetName", 256, self._handle))
+        self._handle = self._call("cuDeviceGet", self._number)
+        self._context = self._call("cuDevicePrimaryCtxRetain", self._handle)
+        name = bytes(self._call("cuDeviceGetName", 256, self._handle))
         major, minor = (self.attribute(f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
         return Device(
             name=name.split(bytes(1))[0].decode(),
@@ -96,12 +97,12 @@ class CudaDriver(VendorDriver):
     def attribute(self, name: str) -> int:
         """Return the value of the device attribute ``CU_DEVICE_ATTRIBUTE_{name}``."""
         attribute = getattr(self._api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
-        return int(self._do("cuDeviceGetAttribute", attribute, self._handle))
+        return int(self._call("cuDeviceGetAttribute", attribute, self._handle))
 
     @property
     def version(self) -> str:
         """The newest CUDA version that the driver supports, for example ``13.0``."""
-        number = int(self._do("cuDriverGetVersion"))
+        number = int(self._call("cuDriverGetVersion"))
         return f"{number // 1000}.{number % 1000 // 10}"
 
     def peaks(self) -> Peaks:
@@ -114,9 +115,13 @@ class CudaDriver(VendorDriver):
         memory = self.attribute("MEMORY_CLOCK_RATE") * self.attribute("GLOBAL_MEMORY_BUS_WIDTH")
         return Peaks(2e3 * lanes * self.attribute("CLOCK_RATE"), 2e3 * memory / 8)
 
-    def activate(self) -> None:
-        """Make the device current for the calling thread."""
-        self._do("cuCtxSetCurrent", self._context)
+    def _enter(self) -> object:
+        """Push the device's primary context on the calling thread's stack of contexts."""
+        return self._call("cuCtxPushCurrent", self._context)
+
+    def _leave(self, entered: object) -> None:
+        """Pop the context that ``_enter`` pushed."""
+        self._call("cuCtxPopCurrent")
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
         """Load code and return its kernel ``entry``.
@@ -126,7 +131,10 @@ class CudaDriver(VendorDriver):
         return super().load(code + b"\0" if kind == "ptx" else code, kind, entry)
 
     def stream_of(self, handle: int) -> object:
-        """Return the bindings' stream object for ``handle``, the address of a native stream."""
+        """Return the bindings' stream object for ``handle``, the address of a native stream.
+
+        CUDA accepts 1 for the legacy default stream, and 2 for the per-thread default stream.
+        """
         return self._api.CUstream(handle)
 
     def _stream_flags(self) -> tuple[int, ...]:

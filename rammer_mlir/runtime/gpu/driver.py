@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +84,8 @@ class Driver(Protocol):
     """The interface of an opened GPU.
 
     Streams, events, graphs and kernels are opaque handles of the driver. Work on a stream is
-    asynchronous. Every method raises ``TargetError`` if the driver reports an error.
+    asynchronous. Every method raises ``TargetError`` if the driver reports an error, and leaves the
+    current device and context of the calling thread unchanged.
     """
 
     @property
@@ -105,12 +107,11 @@ class Driver(Protocol):
         """Return the peak rates of the device; None if unknown."""
         ...
 
-    def activate(self) -> None:
-        """Make the device current for the calling thread."""
-        ...
-
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Load code of a kind (``cubin``, ``ptx``, ``hsaco``) and return its kernel ``entry``."""
+        """Load code of a kind (``cubin``, ``ptx``, ``hsaco``) and return its kernel ``entry``.
+
+        The code is unloaded when the kernel is no longer referenced.
+        """
         ...
 
     def needs(self, kernel: object, threads: int) -> BlockNeeds:
@@ -157,11 +158,17 @@ class Driver(Protocol):
         ...
 
     def create_stream(self) -> object:
-        """Return a new stream that synchronizes with the default stream."""
+        """Return a new stream that synchronizes with the default stream.
+
+        The stream is destroyed when it is no longer referenced.
+        """
         ...
 
     def stream_of(self, handle: int) -> object:
-        """Return the driver's stream object for ``handle``, a native stream of another package."""
+        """Return the driver's stream object for ``handle``, a native stream of another package.
+
+        ``handle`` may be 1 for the legacy default stream, and 2 for the per-thread default stream.
+        """
         ...
 
     def stream_handle(self, stream: object) -> int:
@@ -202,6 +209,24 @@ class Driver(Protocol):
     def forget(self, graph: object) -> None:
         """Free a graph of captured work, whose launches may still be in progress."""
         ...
+
+
+@runtime_checkable
+class _HasContexts(Protocol):
+    """A driver of an API in which each thread has a current device or context."""
+
+    def current(self) -> AbstractContextManager[None]:
+        """Keep the device current in the calling thread."""
+        ...
+
+
+def current(driver: Driver) -> AbstractContextManager[None]:
+    """Keep a driver's device current in the calling thread, which makes successive calls faster.
+
+    The thread must not run code of other packages meanwhile. Drivers without a current device, such
+    as the emulator, need no action.
+    """
+    return driver.current() if isinstance(driver, _HasContexts) else nullcontext()
 
 
 def out_of_memory(device: str, num_bytes: int, free: int | None = None) -> TargetError:

@@ -43,12 +43,12 @@ class CapturedRun:
     """
 
     def __init__(
-        self, program: DeviceProgram, lock: threading.Lock, graph: object, stream: object,
+        self, program: DeviceProgram, lock: threading.Lock, graph: object,
         inputs: Sequence[_Placed], outputs: Mapping[str, DeviceArray],
     ) -> None:  # fmt: skip
         """Store the graph, the tensors that it reads and writes, and the executable's lock."""
         self._lock = lock
-        self._program, self._graph, self._stream, self._inputs = program, graph, stream, inputs
+        self._program, self._graph, self._inputs = program, graph, inputs
         self.outputs = dict(outputs)
         release = weakref.finalize(self, _forget, program, graph)
         release.atexit = False  # the driver frees all graphs at exit
@@ -61,9 +61,9 @@ class CapturedRun:
         """
         with self._lock:
             self._check_open()
-            self._program.driver.activate()
-            self._program.continue_on(self._stream)
-            self._program.driver.replay(self._graph, self._stream)
+            stream = self._program.stream
+            self._program.continue_on(stream)
+            self._program.driver.replay(self._graph, stream)
         return self.outputs
 
     def synchronize(self) -> None:
@@ -74,8 +74,7 @@ class CapturedRun:
         """
         with self._lock:
             self._check_open()
-            self._program.driver.activate()
-            self._program.check(self._stream)
+            self._program.check(self._program.stream)
 
     def _check_open(self) -> None:
         if self._program.is_closed:
@@ -83,7 +82,6 @@ class CapturedRun:
 
 
 def _forget(program: DeviceProgram, graph: object) -> None:
-    program.driver.activate()
     program.driver.forget(graph)
 
 
@@ -146,7 +144,6 @@ class GpuExecutable(CompiledModel):
             raise TargetError("the executable is closed: compile or load it again")
         if self._program is None:
             self._program = DeviceProgram(self._open_driver(), self._image, self._code)
-        self._program.driver.activate()
         return self._program
 
     def run(
@@ -236,7 +233,9 @@ class GpuExecutable(CompiledModel):
             feeds: as for ``run``. Until the run is done, the caller must not change device tensors,
                 or host arrays in page-locked memory.
             out: arrays that receive outputs, by output name. They must be results of an earlier
-                call of this method. Each output without an array in ``out`` gets a new array.
+                call of this method. Each output without an array in ``out`` gets a new array; its
+                memory is that of an output of an earlier run which is no longer referenced, if
+                there is one that no other package has used.
             stream: native handle of the stream to run on, such as ``torch``'s
                 ``stream.cuda_stream``; None for the executable's stream.
 
@@ -287,9 +286,7 @@ class GpuExecutable(CompiledModel):
                 # End the capture even after an error, or the stream stays unusable.
                 graph = program.driver.end_capture(stream)
         named = zip(self.signature.outputs, outputs, strict=True)
-        return CapturedRun(
-            program, self._lock, graph, stream, inputs, {spec.name: o for spec, o in named}
-        )
+        return CapturedRun(program, self._lock, graph, inputs, {s.name: o for s, o in named})
 
     def _place(
         self,
@@ -319,6 +316,8 @@ class GpuExecutable(CompiledModel):
         for number, spec in enumerate(specs):
             borrowed = found[spec.name]
             if borrowed is not None:
+                if isinstance(borrowed.owner, DeviceArray):
+                    borrowed.owner.use_in(program.outputs)
                 placed.append(_Placed(borrowed.address, borrowed.owner))
                 continue
             memory = self._input_memory(program, number, spec, stream, fresh=fresh)
@@ -347,12 +346,13 @@ class GpuExecutable(CompiledModel):
         for spec in self.signature.outputs:
             array = out.get(spec.name)
             if array is None:
-                array = DeviceArray(program.driver, spec, stream)
+                array = DeviceArray(program.driver, spec, stream, program.outputs)
             elif (array.shape, array.dtype) != (spec.shape, spec.dtype):
                 raise InputError(
                     f"output '{spec.name}': expected {spec.dtype}{list(spec.shape)}, found "
                     f"{array.dtype}{list(array.shape)}; give an array that a run returned"
                 )
+            array.use_in(program.outputs)
             array.stream = stream
             outputs.append(array)
         return outputs
@@ -385,7 +385,7 @@ class GpuExecutable(CompiledModel):
         )
 
     def close(self) -> None:
-        """Free the device memory; the executable cannot run afterwards."""
+        """Free the device memory and unload the code; the executable cannot run afterwards."""
         with self._lock:
             self._closed = True
             if self._program is not None:

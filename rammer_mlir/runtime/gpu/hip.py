@@ -37,6 +37,7 @@ _AMD = Vendor(
         initialize="hipInit",
         count_devices="hipGetDeviceCount",
         load_module="hipModuleLoadData",
+        unload_module="hipModuleUnload",
         get_function="hipModuleGetFunction",
         function_attribute="hipFuncGetAttribute",
         occupancy="hipModuleOccupancyMaxActiveBlocksPerMultiprocessor",
@@ -49,6 +50,7 @@ _AMD = Vendor(
         launch="hipModuleLaunchKernel",
         launch_cooperative="hipModuleLaunchCooperativeKernel",
         create_stream="hipStreamCreate",
+        destroy_stream="hipStreamDestroy",
         create_event="hipEventCreate",
         record_event="hipEventRecord",
         await_event="hipStreamWaitEvent",
@@ -75,8 +77,7 @@ class HipDriver(VendorDriver):
         return importlib.import_module("hip").hip
 
     def _open(self) -> Device:
-        self.activate()
-        properties = self._do("hipGetDeviceProperties", self._number)
+        properties = self._call("hipGetDeviceProperties", self._number)
         units = int(properties.multiProcessorCount)
         clocks = properties.clockRate, properties.memoryClockRate * properties.memoryBusWidth
         # Two operations per cycle and lane, two transfers per cycle; rates are in kHz.
@@ -92,9 +93,17 @@ class HipDriver(VendorDriver):
         """Return the peak rates of the device, computed from its clock rates."""
         return self._peaks
 
-    def activate(self) -> None:
-        """Make the device current for the calling thread."""
-        self._do("hipSetDevice", self._number)
+    def _enter(self) -> object:
+        """Make the device current for the calling thread; return the number of the previous one."""
+        previous = int(self._call("hipGetDevice"))
+        if previous != self._number:
+            self._call("hipSetDevice", self._number)
+        return previous
+
+    def _leave(self, entered: object) -> None:
+        """Make the previous device, number ``entered``, current again."""
+        if entered != self._number:
+            self._call("hipSetDevice", entered)
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
         """Return the kernel ``entry`` of a code object.
@@ -119,8 +128,12 @@ class HipDriver(VendorDriver):
         self.synchronize(stream)
 
     def stream_of(self, handle: int) -> object:
-        """Return the bindings' stream object for ``handle``, the address of a native stream."""
-        return self._api.ihipStream_t.fromObj(handle)
+        """Return the bindings' stream object for ``handle``, the address of a native stream.
+
+        ``handle`` may be 1 for the default stream, and 2 for the per-thread default stream.
+        """
+        # HIP before 6.2 has no handle 1, and its default stream has the handle 0.
+        return self._api.ihipStream_t.fromObj(0 if handle == 1 else handle)
 
     def _capture_mode(self) -> object:
         return self._api.hipStreamCaptureMode.hipStreamCaptureModeThreadLocal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,8 +21,8 @@ from rammer_mlir.programs.records import Base
 from rammer_mlir.programs.residency import require_resident
 from rammer_mlir.programs.signature import TensorSpec
 from rammer_mlir.runtime.gpu.chips import check_chip
-from rammer_mlir.runtime.gpu.driver import Argument, Driver, Launch, Use
-from rammer_mlir.runtime.gpu.memory import DeviceMemory
+from rammer_mlir.runtime.gpu.driver import Argument, Driver, Launch, Use, current
+from rammer_mlir.runtime.gpu.memory import DeviceMemory, MemoryPool
 from rammer_mlir.runtime.gpu.watchdog import check_watch
 
 _ARENA, _CONSTANT = argument_name("arena"), argument_name("constant")
@@ -36,6 +37,13 @@ class DeviceProgram:
     """A program that is loaded on a device.
 
     It owns the device memory of all the program's buffers except the inputs and outputs.
+
+    Attributes:
+        driver: the driver of the device.
+        image: the program's data.
+        stream: the program's own stream.
+        outputs: memory of outputs of earlier runs, for the outputs of later runs.
+        is_closed: whether the program's memory is freed.
     """
 
     def __init__(self, driver: Driver, image: GpuImage, code: bytes) -> None:
@@ -46,7 +54,6 @@ class DeviceProgram:
                 little memory.
         """
         self.driver, self.image = driver, image
-        driver.activate()
         check_chip(image, driver.chip, driver.name)
         self._kernel = driver.load(code, image.code_kind, image.entry)
         # Blocks of a persistent kernel wait for each other, so all must be resident.
@@ -56,6 +63,9 @@ class DeviceProgram:
             require_resident(image.target, image.num_veus, most, needs)
         self.stream = driver.create_stream()
         self._last_stream = self.stream
+        self._end = weakref.finalize(self, _await_runs, driver, self.stream, self._kernel)
+        self._end.atexit = False  # the driver releases everything at exit
+        self.outputs = MemoryPool(driver)
         self._sizes = dict(zip(image.arguments, image.argument_bytes, strict=True))
         own = [name for name in image.arguments if name in _USES]
         self._sizes[TABLE] = image.tables.nbytes
@@ -90,14 +100,15 @@ class DeviceProgram:
 
         ``inputs`` and ``outputs`` are device addresses in the signature's order.
         """
-        self.continue_on(stream)
         grid = Launch(self.image.num_veus, self.image.block_threads, self.image.is_persistent)
         addresses = self._addresses(inputs, outputs)
         row = self.image.tables.shape[1] * 8
-        # Each launch of a program without barriers reads its own row of the tables.
-        for number in range(len(self.image.tables)):
-            arguments = self._arguments(addresses, number * row)
-            self.driver.launch(self._kernel, grid, arguments, stream)
+        with current(self.driver):
+            self.continue_on(stream)
+            # Each launch of a program without barriers reads its own row of the tables.
+            for number in range(len(self.image.tables)):
+                arguments = self._arguments(addresses, number * row)
+                self.driver.launch(self._kernel, grid, arguments, stream)
 
     def join(self, stream: object) -> None:
         """Make later operations on the program's own stream wait for those of ``stream``.
@@ -178,9 +189,24 @@ class DeviceProgram:
         check_watch(self.image, watch)
 
     def close(self) -> None:
-        """Wait for the last run, and free the device memory of the program."""
+        """Wait for the last run, and free the program's memory, code and stream on the device.
+
+        The stream remains as long as arrays refer to it.
+        """
         self.is_closed = True
-        self.driver.activate()
         self.driver.synchronize(self._last_stream)
+        self._end()
         for memory in self._memory.values():
             memory.free()
+        self.outputs.close()
+        # Captured runs may keep this object alive.
+        self._kernel = self.stream = self._last_stream = None
+
+
+def _await_runs(driver: Driver, stream: object, kernel: object) -> None:
+    """Wait for all runs of a program, which its own stream follows, before ``kernel`` is released.
+
+    The kernel does not know the runs on streams of other packages.
+    """
+    del kernel
+    driver.synchronize(stream)

@@ -6,8 +6,10 @@ and texts for each vendor, and in a few methods of the subclasses.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar
@@ -23,6 +25,7 @@ from rammer_mlir.runtime.gpu.driver import (
     Peaks,
     out_of_memory,
 )
+from rammer_mlir.runtime.gpu.handles import Handle, Kernel, native_of
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Functions:
     initialize: str
     count_devices: str
     load_module: str
+    unload_module: str
     get_function: str
     function_attribute: str
     occupancy: str
@@ -47,6 +51,7 @@ class Functions:
     launch: str
     launch_cooperative: str
     create_stream: str
+    destroy_stream: str
     create_event: str
     record_event: str
     await_event: str
@@ -96,6 +101,12 @@ class Vendor:
     functions: Functions
 
 
+class _Scope(threading.local):
+    """Whether the calling thread is within ``VendorDriver.current``."""
+
+    is_entered = False
+
+
 @dataclass(frozen=True)
 class Device:
     """An opened device.
@@ -116,6 +127,9 @@ class Device:
 class VendorDriver(ABC):
     """A GPU that is driven through its vendor's Python bindings.
 
+    Every method may be called from any thread. It leaves the thread's current context (CUDA) or
+    device (HIP) as it was, since other packages in the process rely on theirs.
+
     Subclasses define the names in the bindings, and the methods that differ by vendor.
     """
 
@@ -129,6 +143,7 @@ class VendorDriver(ABC):
         """
         self._api = self._load_bindings()
         self._names = self.vendor.functions
+        self._scope = _Scope()
         self._number = device
         self._initialize()
         self._device = self._open()
@@ -150,7 +165,7 @@ class VendorDriver(ABC):
 
     @abstractmethod
     def _open(self) -> Device:
-        """Make the device current, and return its description."""
+        """Prepare the device for calls, and return its description."""
 
     @abstractmethod
     def peaks(self) -> Peaks:
@@ -161,8 +176,12 @@ class VendorDriver(ABC):
         """
 
     @abstractmethod
-    def activate(self) -> None:
-        """Make the device current for the calling thread."""
+    def _enter(self) -> object:
+        """Make the device current for the calling thread; return what ``_leave`` needs."""
+
+    @abstractmethod
+    def _leave(self, entered: object) -> None:
+        """Make current again what was current before ``_enter``, which returned ``entered``."""
 
     @abstractmethod
     def stream_of(self, handle: int) -> object:
@@ -186,8 +205,8 @@ class VendorDriver(ABC):
 
     def _initialize(self) -> None:
         try:
-            self._do(self._names.initialize, 0)
-            count = int(self._do(self._names.count_devices))
+            self._call(self._names.initialize, 0)
+            count = int(self._call(self._names.count_devices))
         except RuntimeError as error:  # the bindings did not find the library
             raise self._no_driver(f"no {self.vendor.library}") from error
         except TargetError as error:
@@ -205,6 +224,35 @@ class VendorDriver(ABC):
         )
 
     def _do(self, function: str, *arguments: object) -> Any:
+        """Call a function as ``_call`` does, while the device is current."""
+        if self._scope.is_entered:
+            return self._call(function, *arguments)
+        entered = self._enter()
+        try:
+            return self._call(function, *arguments)
+        finally:
+            self._leave(entered)
+
+    @contextmanager
+    def current(self) -> Generator[None]:
+        """Keep the device current in the calling thread.
+
+        Each call would otherwise make it current and restore the previous device, which takes
+        longer than the call itself. Within this context, the thread must not run code of other
+        packages, which may make another device current.
+        """
+        if self._scope.is_entered:
+            yield
+            return
+        entered = self._enter()
+        self._scope.is_entered = True
+        try:
+            yield
+        finally:
+            self._scope.is_entered = False
+            self._leave(entered)
+
+    def _call(self, function: str, *arguments: object) -> Any:
         """Call the function of the bindings that is named ``function``.
 
         Returns the function's result, or several results as a tuple, without the status code.
@@ -212,7 +260,7 @@ class VendorDriver(ABC):
         Raises:
             TargetError: if the call fails.
         """
-        status, *results = getattr(self._api, function)(*arguments)
+        status, *results = getattr(self._api, function)(*map(native_of, arguments))
         enumeration, member = self.vendor.success
         if status != getattr(getattr(self._api, enumeration), member):
             advice = self.vendor.advice.get(status.name, f"look it up in {self.vendor.reference}")
@@ -237,10 +285,24 @@ class VendorDriver(ABC):
         return (self.vendor.device_id, self._number)
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Load code and return the bindings' object for its kernel ``entry``; ignore ``kind``."""
+        """Load code and return its kernel ``entry``; ignore ``kind``.
+
+        The code is unloaded when the kernel is no longer referenced.
+        """
         del kind
         module = self._do(self._names.load_module, code)
-        return self._do(self._names.get_function, module, entry.encode())
+        try:
+            function = self._do(self._names.get_function, module, entry.encode())
+        except TargetError:
+            self._unload(module, ())
+            raise
+        return Kernel(function, self._unload, module)
+
+    def _unload(self, module: object, streams: Iterable[Handle]) -> None:
+        """Unload a module after the work of the streams on which its kernels were launched."""
+        for stream in streams:
+            self.synchronize(stream)
+        self._do(self._names.unload_module, module)
 
     def _function_attribute(self, kernel: object, name: str) -> int:
         enumeration, prefix = self.vendor.function_attributes
@@ -298,6 +360,8 @@ class VendorDriver(ABC):
         self, kernel: object, grid: Launch, arguments: Sequence[Argument], stream: object
     ) -> None:
         """Enqueue the launch of a kernel on a stream."""
+        if isinstance(kernel, Kernel) and isinstance(stream, Handle):
+            kernel.streams.add(stream)
         pointers = KernelPointers(arguments)
         shape = (grid.blocks, 1, 1, grid.threads, 1, 1, 0, stream, pointers.places.ctypes.data)
         if grid.is_cooperative:
@@ -306,19 +370,26 @@ class VendorDriver(ABC):
             self._do(self._names.launch, kernel, *shape, self.vendor.null)
 
     def create_stream(self) -> object:
-        """Return a new stream that synchronizes with the default stream."""
-        return self._do(self._names.create_stream, *self._stream_flags())
+        """Return a new stream that synchronizes with the default stream.
+
+        The stream is destroyed when it is no longer referenced.
+        """
+        stream = self._do(self._names.create_stream, *self._stream_flags())
+        # The driver frees the stream's resources once its queued work is done.
+        return Handle(stream, self._do, self._names.destroy_stream, stream)
 
     def stream_handle(self, stream: object) -> int:
         """Return the native handle of a stream."""
-        return int(stream)  # type: ignore[call-overload]
+        return int(native_of(stream))  # type: ignore[call-overload]
 
     def order(self, before: object, after: object) -> None:
         """Make later work of stream ``after`` wait for the work queued on ``before``."""
-        event = self._do(self._names.create_event, *self._event_flags(timed=False))
-        self._do(self._names.record_event, event, before)
-        self._do(self._names.await_event, after, event, 0)
-        self._do(self._names.destroy_event, event)  # the driver defers this until the wait is done
+        with self.current():
+            event = self._do(self._names.create_event, *self._event_flags(timed=False))
+            self._do(self._names.record_event, event, before)
+            self._do(self._names.await_event, after, event, 0)
+            # The driver defers this until the wait is done.
+            self._do(self._names.destroy_event, event)
 
     def synchronize(self, stream: object) -> None:
         """Wait until all work of a stream is done."""

@@ -16,10 +16,12 @@ enum {
   TOO_LARGE = 720, CAPTURE_UNSUPPORTED = 900
 };
 enum { MULTIPROCESSORS = 132, BLOCKS_OF_EACH = 2, MOST_ARGUMENTS = 64, MAGIC_BYTES = 256 };
+enum { PRIMARY = 0x1234, MOST_CONTEXTS = 16, DEFAULT_STREAMS = 2 };
 
-typedef struct { const void *image; char entry[64]; int arguments; } Function;
+typedef struct { const void *image; int unloaded; } Module;
+typedef struct { const Module *module; char entry[64]; int arguments; } Function;
 typedef struct { Function *function; unsigned blocks, threads; u64 values[MOST_ARGUMENTS]; } Work;
-typedef struct { int capturing, works; Work *work; } Stream;
+typedef struct { int capturing, works, destroyed; Work *work; } Stream;
 typedef struct { int works; Work *work; } Graph;
 typedef struct { int timed, recorded, destroyed; double seconds; } Event;
 
@@ -29,7 +31,8 @@ typedef int (*Execute)(const void *image, const char *entry, unsigned blocks, un
 static Describe describe;
 static Execute execute;
 static size_t used;
-static _Thread_local int current;
+static _Thread_local void *contexts[MOST_CONTEXTS];
+static _Thread_local int depth;
 
 static void say(const char *format, ...) {
   const char *path = getenv("STANDIN_LOG");
@@ -50,15 +53,30 @@ static size_t capacity(void) {
   return given ? strtoull(given, 0, 10) : (size_t)1 << 30;
 }
 
+// The status of a call that needs the context of the device: another package's may be current.
+static int in_context(void) {
+  return depth && contexts[depth - 1] == (void *)PRIMARY ? 0 : INVALID_CONTEXT;
+}
+// The status of a call on a stream: the default streams are only recorded and awaited.
+static int on_stream(const Stream *stream) {
+  if (in_context()) return INVALID_CONTEXT;
+  return !stream || stream->destroyed ? INVALID_HANDLE : 0;
+}
+static int is_default(const void *stream) {
+  return (u64)stream - 1 < DEFAULT_STREAMS;
+}
+
 static int run(const Work *work) {
   const Function *f = work->function;
-  return execute ? execute(f->image, f->entry, work->blocks, work->threads, work->values) : 0;
+  if (f->module->unloaded) return INVALID_HANDLE;
+  return execute
+    ? execute(f->module->image, f->entry, work->blocks, work->threads, work->values) : 0;
 }
 
 static int launch(const char *name, Function *f, unsigned blocks, unsigned threads, void *stream,
                   void **parameters) {
-  if (!current) return INVALID_CONTEXT;
-  if (!f || !stream) return INVALID_HANDLE;
+  if (on_stream(stream)) return on_stream(stream);
+  if (!f) return INVALID_HANDLE;
   Work work = {f, blocks, threads, {0}};
   for (int i = 0; i < f->arguments; i++) work.values[i] = *(u64 *)parameters[i];
   Stream *s = stream;
@@ -99,25 +117,51 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 }
 int cuDevicePrimaryCtxRetain(void **context, int device) {
   (void)device;
-  *context = (void *)0x1234;
+  *context = (void *)PRIMARY;
+  return 0;
+}
+int cuCtxGetCurrent(void **context) {
+  *context = depth ? contexts[depth - 1] : 0;
   return 0;
 }
 int cuCtxSetCurrent(void *context) {
-  current = context == (void *)0x1234;
-  return current ? 0 : INVALID_CONTEXT;
+  if (!depth) depth = 1;
+  contexts[depth - 1] = context;
+  return 0;
+}
+int cuCtxPushCurrent_v2(void *context) {
+  if (!context || depth == MOST_CONTEXTS) return INVALID_CONTEXT;
+  contexts[depth++] = context;
+  return 0;
+}
+int cuCtxPopCurrent_v2(void **context) {
+  if (!depth) return INVALID_CONTEXT;
+  *context = contexts[--depth];
+  return 0;
 }
 
 int cuModuleLoadData(void **module, const void *image) {
+  if (in_context()) return INVALID_CONTEXT;
   const char *magic = image;
   say("cuModuleLoadData %.3s", magic + (magic[0] == 0x7f));
-  *module = (void *)image;
+  Module *m = calloc(1, sizeof *m);
+  m->image = image;
+  *module = m;
   return 0;
+}
+// Modules and streams stay in memory, so that a use after their end is found.
+int cuModuleUnload(void *module) {
+  if (in_context()) return INVALID_CONTEXT;
+  Module *m = module;
+  if (m->unloaded) return INVALID_HANDLE;
+  say("cuModuleUnload");
+  return m->unloaded = 1, 0;
 }
 int cuModuleGetFunction(void **function, void *module, const char *name) {
   Function *f = calloc(1, sizeof *f);
-  f->image = module;
+  f->module = module;
   snprintf(f->entry, sizeof f->entry, "%s", name);
-  f->arguments = describe ? describe(module, name) : 0;
+  f->arguments = describe ? describe(f->module->image, name) : 0;
   if (f->arguments < 0 || f->arguments > MOST_ARGUMENTS) return 500;
   *function = f;
   return 0;
@@ -139,8 +183,9 @@ int cuMemGetInfo_v2(size_t *left, size_t *total) {
   return 0;
 }
 int cuMemAlloc_v2(u64 *address, size_t size) {
-  if (!current) return INVALID_CONTEXT;
+  if (in_context()) return INVALID_CONTEXT;
   if (!size) return INVALID_VALUE;
+  say("cuMemAlloc %zu", size);
   if (size > capacity() - used) return OUT_OF_MEMORY;
   void *memory;
   if (posix_memalign(&memory, 256, size + 256)) return OUT_OF_MEMORY;
@@ -151,24 +196,25 @@ int cuMemAlloc_v2(u64 *address, size_t size) {
   return 0;
 }
 int cuMemFree_v2(u64 address) {
+  if (in_context()) return INVALID_CONTEXT;
   char *memory = (char *)address - 256;
   used -= *(size_t *)memory;
   free(memory);
   return 0;
 }
 int cuMemsetD8Async(u64 address, unsigned char value, size_t size, void *stream) {
-  if (!stream) return INVALID_HANDLE;
+  if (on_stream(stream)) return on_stream(stream);
   memset((void *)address, value, size);
   return 0;
 }
 int cuMemcpyHtoDAsync_v2(u64 to, const void *from, size_t size, void *stream) {
-  if (!stream) return INVALID_HANDLE;
+  if (on_stream(stream)) return on_stream(stream);
   say("cuMemcpyHtoDAsync %zu", size);
   memcpy((void *)to, from, size);
   return 0;
 }
 int cuMemcpyDtoHAsync_v2(void *to, u64 from, size_t size, void *stream) {
-  if (!stream) return INVALID_HANDLE;
+  if (on_stream(stream)) return on_stream(stream);
   memcpy(to, (void *)from, size);
   return 0;
 }
@@ -186,16 +232,23 @@ int cuLaunchKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned tx, uns
 }
 
 int cuStreamCreate(void **stream, unsigned flags) {
+  if (in_context()) return INVALID_CONTEXT;
   if (flags) return INVALID_VALUE;
   *stream = calloc(1, sizeof(Stream));
   return 0;
 }
+int cuStreamDestroy_v2(void *stream) {
+  if (on_stream(stream)) return on_stream(stream);
+  say("cuStreamDestroy");
+  return ((Stream *)stream)->destroyed = 1, 0;
+}
 int cuStreamSynchronize(void *stream) {
-  if (!stream) return INVALID_HANDLE;
+  if (on_stream(stream)) return on_stream(stream);
   return ((Stream *)stream)->capturing ? CAPTURE_UNSUPPORTED : 0;
 }
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
-  return !stream || ((Event *)event)->destroyed || flags ? INVALID_HANDLE : 0;
+  if (!is_default(stream) && on_stream(stream)) return on_stream(stream);
+  return ((Event *)event)->destroyed || flags ? INVALID_HANDLE : 0;
 }
 int cuStreamBeginCapture_v2(void *stream, int mode) {
   Stream *s = stream;
@@ -228,7 +281,8 @@ int cuGraphExecDestroy(void *executable) {
 }
 int cuGraphLaunch(void *executable, void *stream) {
   Graph *g = executable;
-  if (!g || !stream) return INVALID_HANDLE;
+  if (on_stream(stream)) return on_stream(stream);
+  if (!g) return INVALID_HANDLE;
   say("cuGraphLaunch %d", g->works);
   for (int i = 0; i < g->works; i++) {
     int status = run(g->work + i);
@@ -238,6 +292,7 @@ int cuGraphLaunch(void *executable, void *stream) {
 }
 
 int cuEventCreate(void **event, unsigned flags) {
+  if (in_context()) return INVALID_CONTEXT;
   Event *e = calloc(1, sizeof *e);
   e->timed = !(flags & 2);
   *event = e;
@@ -245,7 +300,9 @@ int cuEventCreate(void **event, unsigned flags) {
 }
 int cuEventRecord(void *event, void *stream) {
   Event *e = event;
-  if (!stream || e->destroyed) return INVALID_HANDLE;
+  if (!is_default(stream) && on_stream(stream)) return on_stream(stream);
+  if (e->destroyed) return INVALID_HANDLE;
+  if (is_default(stream)) say("cuEventRecord %p", stream);
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   e->seconds = now.tv_sec + 1e-9 * now.tv_nsec;
