@@ -34,6 +34,7 @@ _WIDEST_STEP = 64
 """Most elements of a panel per step of the sum; an operand with more is no panel."""
 
 _LINE_BITS = 512
+"""Bits of a cache line."""
 
 _FIRST_LEVEL, _SECOND_LEVEL = 3, 2
 """``memref.prefetch``'s locality hints: into all levels, or all but the first-level cache."""
@@ -245,6 +246,32 @@ def find_prefetches(nest: Nest, plan: TilePlan) -> list[Panel | Rows | Stream]:
     return found
 
 
+@dataclass(frozen=True)
+class _Ranges:
+    """The contiguous ranges of memory in which a micro tile reads an operand.
+
+    Attributes:
+        strides: the operand's stride along each loop, in elements.
+        width: the elements that an iteration of the reduction reads in a range; 0 if successive
+            iterations do not read contiguous memory.
+        steps: the count of these iterations.
+        runs: the length of each range in units of ``width * steps`` elements, by the offset in
+            elements of its first register.
+        sharing: the tiled loops along which the operand does not vary.
+    """
+
+    strides: Sequence[int]
+    width: int
+    steps: int
+    runs: Mapping[int, int]
+    sharing: Sequence[int]
+
+    @property
+    def size(self) -> int:
+        """The count of elements in all ranges."""
+        return sum(self.runs.values()) * self.width * self.steps
+
+
 class _Tile:
     """A nest and its micro tile; both identify a loop by its dimension in the nest."""
 
@@ -268,28 +295,35 @@ class _Tile:
         The result is None if the operand is not contiguous along the lanes or is not read in
         panels, if no two micro tiles share a panel, or if the panels are too small for a gain.
         """
-        strides = self._static_strides(operand)
-        if strides is None or strides[self._vector] != 1:
+        ranges = self._ranges(operand)
+        if ranges is None or not 0 < ranges.width <= _WIDEST_STEP or not ranges.sharing:
             return None
-        width, steps = self._dense_steps(strides)
-        runs = self._runs(strides, width * steps)
-        size = sum(runs.values()) * width * steps
-        sharing = [dim for dim in self._order if self._is_tiled(dim) and not strides[dim]]
-        if not 0 < width <= _WIDEST_STEP or not sharing:
+        if ranges.size * self._nest.lane_bits // 8 < _LEAST_BYTES:
             return None
-        if size * self._nest.lane_bits // 8 < _LEAST_BYTES:
-            return None
+        strides, width, runs, sharing = ranges.strides, ranges.width, ranges.runs, ranges.sharing
         tiles = [-(-self._nest.bounds[dim] // self._points[dim]) for dim in sharing]
         (count, *_) = runs.values()
         each = -(-width * count // prod(tiles))
         moves = [(dim, 1, strides[dim] // width * each) for dim in self._reductions]
-        further = steps * each
+        further = ranges.steps * each
         for dim, number in zip(reversed(sharing), reversed(tiles), strict=True):
             moves.append((dim, self._points[dim], further))
             further *= number
         lines = -(-each // self._line)
         ahead = self._next_panel(operand, strides)
         return Panel(operand, ahead, tuple(runs), tuple(moves), lines, self._line)
+
+    def _ranges(self, operand: Operand) -> _Ranges | None:
+        """Return the ranges of memory in which a micro tile reads an operand.
+
+        The result is None if the operand is not contiguous along the lanes.
+        """
+        strides = self._static_strides(operand)
+        if strides is None or strides[self._vector] != 1:
+            return None
+        width, steps = self._dense_steps(strides)
+        sharing = [dim for dim in self._order if self._is_tiled(dim) and not strides[dim]]
+        return _Ranges(strides, width, steps, self._runs(strides, width * steps), sharing)
 
     def _dense_steps(self, strides: Sequence[int]) -> tuple[int, int]:
         """Return how many elements of an operand an iteration reads, and the count of iterations.
@@ -373,21 +407,16 @@ class _Tile:
         of the reduction do not read whole and adjacent cache lines, or if a micro tile or the
         buffer has too few bytes for a gain.
         """
-        strides = self._static_strides(operand)
-        if strides is None or strides[self._vector] != 1:
+        ranges = self._ranges(operand)
+        if ranges is None or ranges.sharing:
             return None
-        width, steps = self._dense_steps(strides)
-        runs = self._runs(strides, width * steps)
-        size = sum(runs.values()) * width * steps
         # Unlike the lanes, cache lines depend on the operand's own type; each element has a byte.
         bits = max(8, element_bits(operand.element))
-        if width * bits < _LINE_BITS or size * bits // 8 < _LEAST_BYTES:
+        if ranges.width * bits < _LINE_BITS or ranges.size * bits // 8 < _LEAST_BYTES:
             return None
         if _buffer_size(operand.value) * bits // 8 < _LEAST_STREAMED:
             return None
-        if any(self._is_tiled(dim) and not strides[dim] for dim in self._order):
-            return None
-        ahead = _STREAM_BYTES // max(1, sum(runs.values()) // 2)
+        ahead = _STREAM_BYTES // max(1, sum(ranges.runs.values()) // 2)
         return Stream(operand, max(ahead * 8, _LINE_BITS) // bits, _LINE_BITS // bits)
 
     def _static_strides(self, operand: Operand) -> list[int] | None:
