@@ -19,7 +19,7 @@ import pytest
 
 from rammer_mlir.errors import TargetError
 from rammer_mlir.runtime.gpu import cuda, hip
-from rammer_mlir.runtime.gpu.driver import Argument, Driver, KernelPointers, Launch, current
+from rammer_mlir.runtime.gpu.driver import Argument, Driver, KernelPointers, Launch
 from rammer_mlir.runtime.gpu.driver_loading import open_driver
 from rammer_mlir.runtime.gpu.vendor_driver import VendorDriver
 
@@ -277,7 +277,7 @@ def test_successive_calls_share_a_change_of_the_device(
     recorded.switches.clear()
     opened.synchronize(0)
     alone = len(recorded.switches)
-    with current(opened):
+    with opened.current():
         for _ in range(5):
             opened.order(1, 2)
         assert recorded.contexts[-1] != OTHERS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,8 +85,9 @@ class EmulatedDriver:
         """The count of bytes of memory that are currently allocated."""
         return sum(array.nbytes for array in self._memory.values())
 
-    def activate(self) -> None:
-        """Do nothing: every thread may use the emulator."""
+    def current(self) -> nullcontext[None]:
+        """Return a context without effect: every thread may use the emulator."""
+        return nullcontext()
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
         """Return the native kernel that runs in place of the GPU code ``code``.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,13 @@ class Driver(Protocol):
 
     def peaks(self) -> Peaks | None:
         """Return the peak rates of the device; None if unknown."""
+        ...
+
+    def current(self) -> AbstractContextManager[None]:
+        """Keep the device current in the calling thread, which makes successive calls faster.
+
+        The thread must not run code of other packages meanwhile.
+        """
         ...
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
@@ -209,24 +216,6 @@ class Driver(Protocol):
     def forget(self, graph: object) -> None:
         """Free a graph of captured work, whose launches may still be in progress."""
         ...
-
-
-@runtime_checkable
-class _HasContexts(Protocol):
-    """A driver of an API in which each thread has a current device or context."""
-
-    def current(self) -> AbstractContextManager[None]:
-        """Keep the device current in the calling thread."""
-        ...
-
-
-def current(driver: Driver) -> AbstractContextManager[None]:
-    """Keep a driver's device current in the calling thread, which makes successive calls faster.
-
-    The thread must not run code of other packages meanwhile. Drivers without a current device, such
-    as the emulator, need no action.
-    """
-    return driver.current() if isinstance(driver, _HasContexts) else nullcontext()
 
 
 def out_of_memory(device: str, num_bytes: int, free: int | None = None) -> TargetError:

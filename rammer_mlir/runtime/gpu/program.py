@@ -21,7 +21,7 @@ from rammer_mlir.programs.records import Base
 from rammer_mlir.programs.residency import require_resident
 from rammer_mlir.programs.signature import TensorSpec
 from rammer_mlir.runtime.gpu.chips import check_chip
-from rammer_mlir.runtime.gpu.driver import Argument, Driver, Launch, Use, current
+from rammer_mlir.runtime.gpu.driver import Argument, Driver, Launch, Use
 from rammer_mlir.runtime.gpu.memory import DeviceMemory, MemoryPool
 from rammer_mlir.runtime.gpu.watchdog import check_watch
 
@@ -103,7 +103,7 @@ class DeviceProgram:
         grid = Launch(self.image.num_veus, self.image.block_threads, self.image.is_persistent)
         addresses = self._addresses(inputs, outputs)
         row = self.image.tables.shape[1] * 8
-        with current(self.driver):
+        with self.driver.current():
             self.continue_on(stream)
             # Each launch of a program without barriers reads its own row of the tables.
             for number in range(len(self.image.tables)):

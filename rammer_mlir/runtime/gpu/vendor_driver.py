@@ -177,11 +177,11 @@ class VendorDriver(ABC):
 
     @abstractmethod
     def _enter(self) -> object:
-        """Make the device current for the calling thread; return what ``_leave`` needs."""
+        """Make the device current for the calling thread; return the argument of ``_leave``."""
 
     @abstractmethod
     def _leave(self, entered: object) -> None:
-        """Make current again what was current before ``_enter``, which returned ``entered``."""
+        """Restore the thread's previous context or device: ``entered``, from ``_enter``."""
 
     @abstractmethod
     def stream_of(self, handle: int) -> object:

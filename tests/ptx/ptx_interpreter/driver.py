@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,9 @@ class PtxDriver:
     def peaks(self) -> None:
         """Return None, since the interpreter's peak rates say nothing about a GPU."""
 
-    def activate(self) -> None:
-        """Do nothing, since there is no context to activate."""
+    def current(self) -> nullcontext[None]:
+        """Return a context without effect, since the interpreter has no current device."""
+        return nullcontext()
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
         """Parse PTX, and place its global variables in memory; return the kernel ``entry``."""
