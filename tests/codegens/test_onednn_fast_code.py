@@ -13,18 +13,15 @@ import pytest
 
 PROGRAM = """
 import sys
-import numpy as np
 import rammer_mlir
+from rammer_mlir.benchmarks.models.feeds import random_feeds
 from rammer_mlir.benchmarks.models.registry import build
 
 given = build(sys.argv[1], scale="small")
 exe = rammer_mlir.compile(
     given, num_veus=1, offload="onednn", offload_choice="always", cache=False
 )
-shapes = {
-    each.name: [d.dim_value for d in each.type.tensor_type.shape.dim] for each in given.graph.input
-}
-exe.run({name: np.ones(shape, np.float32) for name, shape in shapes.items()})
+exe.run(random_feeds(given))
 """
 
 

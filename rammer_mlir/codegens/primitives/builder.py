@@ -198,7 +198,7 @@ class _Builder:
         if "G" in str(main.attributes.get("output_layout", "")):
             view = view.joined(1)
         channels = len(whole) - 1 if node.kind == Kind.MATMUL else 1
-        is_vector = view.dims == tuple(n if d == channels else 1 for d, n in enumerate(whole))
+        is_vector = _is_vector(view, whole, channels)
         if is_vector and step.reading.kind == "add" and _takes_bias(node):
             return self._with_bias(node, step.other, view)
         is_full = view.dims == whole
@@ -271,9 +271,8 @@ class _Builder:
         view = dense(other.shape).spread(other_places, rank)
         if places != tuple(range(rank)) or first.shape != whole:
             raise NotExpressibleError("operands that are both repeated")
-        is_vector = view.dims == tuple(n if d == 1 else 1 for d, n in enumerate(whole))
         # The library's fast code expects a vector along blocked channels in blocks too.
-        layout = Layout.ANY if is_vector or view.dims == whole else Layout.PLAIN
+        layout = Layout.ANY if _is_vector(view, whole, 1) or view.dims == whole else Layout.PLAIN
         read = self._read(Role.WEIGHTS, other, view, layout)
         read = replace(read, is_whole=view.dims[0] != whole[0] or whole[0] == 1)
         operands = (self._result(dense(whole)), self._read(Role.SOURCE, first), read)
@@ -397,6 +396,11 @@ _MAIN: dict[str, Callable[[_Builder, Reading], Node]] = {
     "softmax": _Builder.softmax,
     "transpose": _Builder.transpose,
 }
+
+
+def _is_vector(view: View, whole: Sequence[int], channels: int) -> bool:
+    """Whether a view is a vector along dimension ``channels`` of a tensor of shape ``whole``."""
+    return view.dims == tuple(n if d == channels else 1 for d, n in enumerate(whole))
 
 
 def _takes_bias(node: Node) -> bool:

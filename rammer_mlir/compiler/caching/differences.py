@@ -22,6 +22,6 @@ def difference(file: CacheFile, level: str, parts: Parts | None) -> str:
         return ""
     differing = [name for name in parts if nearest.get(name) != parts[name]]
     options = {name.removeprefix(OPTION) for name in differing if name.startswith(OPTION)}
-    # What follows from an option has the option's name: it is listed where the option is the same.
+    # A decided value has the name of the option that it follows from; a changed option is enough.
     differing = [name for name in differing if name.removeprefix(DECIDED) not in options]
     return f"; the nearest entry differs in {', '.join(differing)}" if differing else ""
